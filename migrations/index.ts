@@ -1,0 +1,20 @@
+/**
+ * The database migrations of mailroom, for a TypeORM data source of type `mysql` or `mariadb`:
+ *
+ *     new DataSource({ type: 'mysql', url, migrations: [...mailroomMigrations(), ...yourOwn] })
+ *
+ * - run them with the TypeORM CLI in a deploy step, or
+ * - with `runMigrationsExclusively(dataSource)` when the instances migrate at their start.
+ *
+ * A released migration is never edited. They import nothing from the library, so nothing can change under them.
+ */
+import type { MigrationInterface } from 'typeorm';
+import { CreateMailroomTables1764547200000 } from './1764547200000-create-mailroom-tables.js';
+
+export { runMigrationsExclusively } from './run-migrations.js';
+export { CreateMailroomTables1764547200000 };
+
+/** All migrations of mailroom, oldest first, for the `migrations` option of a data source. */
+export function mailroomMigrations(): (new () => MigrationInterface)[] {
+  return [CreateMailroomTables1764547200000];
+}
