@@ -1,7 +1,7 @@
 // Arrows go one way (see the layout in docs/architecture.md): a lower folder never imports a higher one, features never
 // import each other, and the reference app uses only what a user of the package can import.
 const layers = {
-  errors: [],
+  errors: ['config'],
   message: ['errors'],
   config: ['errors', 'message'],
   observability: ['errors', 'message', 'config'],

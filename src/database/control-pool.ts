@@ -1,0 +1,139 @@
+import mysql, { type Pool, type PoolConnection } from 'mysql2';
+import type { DataSource } from 'typeorm';
+import { DatabaseUnavailableError } from '../errors/database-unavailable.error.js';
+import { connectionConfig } from './connection-config.js';
+import { ControlConnection, type Row } from './control-connection.js';
+
+export type { Row };
+
+import { isConnectionError, isReadOnly, isRetryable } from './database-error.js';
+import type { StatementResult } from './server-status.js';
+
+/** How often a transaction of ours that lost a deadlock or a lock is run again before the error surfaces. */
+const transactionAttempts = 5;
+/** Statements and connection hand-outs beyond this wait in line; more than this in line is refused at once. */
+const queueLimit = 10_000;
+
+export interface ControlPoolOptions {
+  /** Connections at most. Default 4. */
+  readonly size: number;
+  /** A statement without an answer for this long loses its connection. Default 10 s: far above a healthy one. */
+  readonly statementTimeoutMs?: number;
+}
+
+/**
+ * The few connections that mailroom keeps for itself: intake, claims, heartbeats and leases go through them, so that
+ * slow handlers and leaked transactions of the application never stand in their way. Every session runs READ COMMITTED
+ * in strict mode and waits at most 1 s for a row lock.
+ *
+ * A connection that fails inside a transaction, times out or meets a read-only server is destroyed, never pooled.
+ */
+export class ControlPool {
+  private readonly pool: Pool;
+  private readonly statementTimeoutMs: number;
+  private closing: Promise<void> | undefined;
+
+  constructor(dataSource: DataSource, options: ControlPoolOptions) {
+    this.statementTimeoutMs = options.statementTimeoutMs ?? 10_000;
+    this.pool = mysql.createPool({
+      ...connectionConfig(dataSource),
+      connectionLimit: options.size,
+      maxIdle: options.size,
+      queueLimit,
+      enableKeepAlive: true,
+      charset: 'utf8mb4',
+      timezone: 'Z',
+      dateStrings: true,
+      supportBigNumbers: true,
+      bigNumberStrings: true,
+      // JSON comes as text from both servers, so that both give the same value and big integers keep their digits.
+      jsonStrings: true,
+      maxPreparedStatements: 200,
+    });
+    // These run before the statement that asked for the connection: the driver keeps the order of commands.
+    this.pool.on('connection', (connection: PoolConnection) => {
+      for (const sql of sessionSettings) {
+        connection.query(sql, (error) => {
+          if (error) connection.destroy();
+        });
+      }
+    });
+  }
+
+  /** One statement by itself, committed when this resolves. Values are bound by the server, not written into the text. */
+  async execute(sql: string, values: readonly unknown[] = []): Promise<StatementResult> {
+    return this.withConnection((connection) => connection.execute(sql, values));
+  }
+
+  /** Rows of one SELECT. BIGINT, DECIMAL, DATETIME and JSON come as strings. */
+  async rows<T extends Row>(sql: string, values: readonly unknown[] = []): Promise<T[]> {
+    return this.withConnection((connection) => connection.rows<T>(sql, values));
+  }
+
+  /**
+   * Runs `work` in one READ COMMITTED transaction and commits. Lost deadlocks and lock waits are run again, at most
+   * five times in all, so `work` must be free of effects outside the database.
+   */
+  async transaction<T>(work: (tx: ControlConnection) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.withConnection((connection) => inTransaction(connection, work));
+      } catch (error) {
+        if (!isRetryable(error) || attempt >= transactionAttempts) throw error;
+      }
+    }
+  }
+
+  /** Hands out one connection for the time of `work`; use it for nothing after that. */
+  async withConnection<T>(work: (connection: ControlConnection) => Promise<T>): Promise<T> {
+    const connection = new ControlConnection(await this.acquire(), this.statementTimeoutMs);
+    try {
+      return await work(connection);
+    } catch (error) {
+      if (isConnectionError(error) || isReadOnly(error)) connection.destroy();
+      throw error;
+    } finally {
+      connection.release();
+    }
+  }
+
+  /** Closes all connections. Statements in flight get at most one statement timeout to end. */
+  close(): Promise<void> {
+    this.closing ??= new Promise((resolve) => this.pool.end(() => resolve()));
+    return this.closing;
+  }
+
+  private acquire(): Promise<PoolConnection> {
+    return new Promise((resolve, reject) => {
+      let late = false;
+      const timer = setTimeout(() => {
+        late = true;
+        reject(new DatabaseUnavailableError(`no control connection became free within ${this.statementTimeoutMs} ms`));
+      }, this.statementTimeoutMs);
+      this.pool.getConnection((error, connection) => {
+        clearTimeout(timer);
+        if (late) connection?.release();
+        else if (error) reject(error);
+        else resolve(connection);
+      });
+    });
+  }
+}
+
+/** Strict mode, so that nothing is cut in silence; a short lock wait, since a caller may hold a key in its transaction. */
+const sessionSettings = [
+  'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED',
+  "SET SESSION innodb_lock_wait_timeout = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO', time_zone = '+00:00'",
+];
+
+async function inTransaction<T>(connection: ControlConnection, work: (tx: ControlConnection) => Promise<T>): Promise<T> {
+  await connection.begin();
+  try {
+    const result = await work(connection);
+    await connection.commit();
+    return result;
+  } catch (error) {
+    await connection.rollback();
+    throw error;
+  }
+}

@@ -1,0 +1,84 @@
+import type { ControlPool, Row } from '../database/index.js';
+import type { BoxTable } from './box-table.js';
+
+/** Rows that one statement moves at most: the transaction stays short, and 20,000 followers take 40 of them. */
+const stepSize = 500;
+
+/**
+ * Followers of a waiting message step aside, and come back when their turn is next.
+ *
+ * Both sides store first and look afterwards: who steps followers aside looks once more whether their head is still
+ * open; who finishes a head looks for followers after its commit. Whatever the interleaving, one of the two sees the
+ * other. A process that dies between the two steps is made good by `repair`.
+ */
+export class EntityOrderStore {
+  constructor(
+    private readonly pool: ControlPool,
+    private readonly table: BoxTable,
+  ) {}
+
+  /**
+   * Moves up to 500 pending followers of message `head` out of the queue; returns how many.
+   * Locks: the followers by primary key, in order. Index: (open, id) to find them.
+   */
+  async stepAside(open: string, head: string): Promise<number> {
+    const { name, id, openIndex } = this.table;
+    const rows = await this.pool.rows<Row & { id: string }>(
+      `SELECT CAST(${id} AS CHAR) AS id FROM ${name} FORCE INDEX (${openIndex})
+        WHERE ${this.table.open} = ? AND ${id} > ? AND status = 'pending' ORDER BY ${id} LIMIT ${stepSize}`,
+      [open, head],
+    );
+    if (rows.length > 0) {
+      await this.moveByIds('pending', 'held', rows.map((row) => row.id));
+      await this.comeBack(open);
+    }
+    return rows.length;
+  }
+
+  /**
+   * Lets the entity's oldest unfinished message come back if it had stepped aside, unless it is closed off by a
+   * failure that a person has to decide on. Cheap when there is nothing to do: one look into the open index.
+   */
+  async comeBack(open: string): Promise<void> {
+    const { name, id, openIndex } = this.table;
+    const rows = await this.pool.rows<Row & { id: string; status: string }>(
+      `SELECT CAST(${id} AS CHAR) AS id, status FROM ${name} FORCE INDEX (${openIndex})
+        WHERE ${this.table.open} = ? ORDER BY ${id} LIMIT ${followersPerReturn}`,
+      [open],
+    );
+    if (rows[0]?.status !== 'held') return;
+    const held = rows.filter((row) => row.status === 'held').map((row) => row.id);
+    await this.moveByIds('held', 'pending', held);
+  }
+
+  /**
+   * Sweeps for entities whose oldest unfinished message is aside although nothing is before it: what a process that
+   * died between two steps left behind. Looks at the next `limit` held messages after `after`; returns where it got to,
+   * null at the end.
+   */
+  async repair(after: string, limit: number): Promise<string | null> {
+    const { name, id, open, openIndex } = this.table;
+    const rows = await this.pool.rows<Row & { id: string; open: string; head: string }>(
+      `SELECT CAST(m.${id} AS CHAR) AS id, CAST(m.${open} AS CHAR) AS open,
+              CAST((SELECT MIN(o.${id}) FROM ${name} o FORCE INDEX (${openIndex}) WHERE o.${open} = m.${open}) AS CHAR) AS head
+         FROM ${name} m FORCE INDEX (PRIMARY) WHERE m.status = 'held' AND m.${id} > ? ORDER BY m.${id} LIMIT ${Math.trunc(limit)}`,
+      [after],
+    );
+    for (const row of rows) {
+      if (row.head === row.id) await this.comeBack(row.open);
+    }
+    return rows.length < limit ? null : (rows.at(-1)?.id ?? null);
+  }
+
+  private async moveByIds(from: 'pending' | 'held', to: 'pending' | 'held', ids: readonly string[]): Promise<void> {
+    const places = ids.map(() => '?').join(', ');
+    await this.pool.execute(
+      `UPDATE ${this.table.name} FORCE INDEX (PRIMARY) SET status = ?, updated_at = UTC_TIMESTAMP(3)
+        WHERE ${this.table.id} IN (${places}) AND status = ? ORDER BY ${this.table.id}`,
+      [to, ...ids, from],
+    );
+  }
+}
+
+/** How many held followers come back together: enough that returning costs a fraction of a statement per message. */
+const followersPerReturn = 50;

@@ -1,0 +1,33 @@
+/**
+ * The engine that both boxes share: take a message, run it, write what came of it, and be right about it.
+ *
+ *   lane-round     take the lane's lease, then message by message until there is a reason to stop
+ *   lane-queue     what is due, in order; followers of a waiting message step aside, unknown types are put off
+ *   lane-attempt   claim, run the handler, choose the outcome
+ *   lane-completion  write the outcome: with the handler's own writes in one commit, or by itself
+ *   recovery       give back what an owner that disappeared left behind
+ *
+ * States: pending -> processing (claim: token, owner, claimed_until; the attempt is counted) -> success | failed |
+ * pending. pending <-> held for followers of a waiting message of the same entity.
+ *
+ * Guarantees: every write after a claim repeats its token, and in a lane also the fence of the lane's lease, so an owner
+ * that was replaced changes nothing. What a handler writes through its manager commits together with the success mark.
+ *
+ * Windows in which a handler runs again: its owner ended or was replaced before the commit; its transaction lost a
+ * deadlock; it timed out. Effects outside the database may then happen twice.
+ */
+export { type AttemptEnd, runAttempt } from './attempt.js';
+export { type BoxTable, quoteIdentifier } from './box-table.js';
+export type { Candidate } from './candidate.js';
+export { EntityOrderStore } from './entity-order.store.js';
+export { HandlerSession } from './handler-session.js';
+export { HandlerTransaction } from './handler-transaction.js';
+export { LaneCompletion } from './lane-completion.js';
+export type { AttemptTools, LaneBox, LaneHandler } from './lane-handler.js';
+export { announceRecovered, type LaneParts, LaneRound, type LaneRoundOptions, newClaimToken, type RoundEnd } from './lane-round.js';
+export { LaneStore } from './lane.store.js';
+export { PutOffStore } from './put-off.store.js';
+export { type Recovered, type RecoveryPolicy, RecoveryStore, recoveryBatch } from './recovery.store.js';
+export { Solitude } from './solitude.js';
+export { Stragglers } from './stragglers.js';
+export { UnknownTypes } from './unknown-types.js';

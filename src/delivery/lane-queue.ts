@@ -1,0 +1,118 @@
+import type { MailroomEvents } from '../observability/index.js';
+import type { Candidate } from './candidate.js';
+import type { EntityOrderStore } from './entity-order.store.js';
+import type { LaneBox, LaneHandler } from './lane-handler.js';
+import type { LaneStore } from './lane.store.js';
+import type { UnknownTypes } from './unknown-types.js';
+
+/** Messages read ahead in one query. */
+const readAheadSize = 50;
+/** A round reads ahead at most this often: enough to move 500,000 rows aside, and no way to spin. */
+const mostReads = 1_000;
+const epoch = '1970-01-01 00:00:00.000';
+
+export interface Runnable {
+  readonly candidate: Candidate;
+  readonly handler: LaneHandler;
+}
+
+/**
+ * The due messages of a lane during one round, in order. What cannot be run now is moved out of the way here: followers
+ * of a waiting message step aside, messages without a handler are put off.
+ */
+export class LaneQueue {
+  private ahead: Candidate[] = [];
+  private from = epoch;
+  private exhausted = false;
+  private reads = 0;
+  /** Messages that this round closed: their followers' turn has come. */
+  private readonly closed = new Set<string>();
+  /** Entities that this round stepped followers aside for. */
+  private readonly steppedAside = new Set<string>();
+  yieldLane = false;
+
+  constructor(
+    private readonly lane: number,
+    private readonly store: LaneStore,
+    private readonly order: EntityOrderStore,
+    private readonly box: LaneBox,
+    private readonly unknown: UnknownTypes,
+    private readonly events: MailroomEvents,
+  ) {}
+
+  /**
+   * The next message whose turn it is; null when nothing is due. It is not claimed yet.
+   * @param running the message in work: its follower counts as next in turn, to be claimed together with its success
+   */
+  async next(running: Candidate | null): Promise<Runnable | null> {
+    for (;;) {
+      const candidate = this.ahead.shift() ?? (await this.refill(running));
+      if (!candidate) return null;
+      const runnable = await this.examine(candidate, running);
+      if (runnable) return runnable;
+    }
+  }
+
+  /** Puts a message back at the head: it was looked up as the next one but was not claimed. */
+  putBack(candidate: Candidate): void {
+    this.ahead.unshift(candidate);
+  }
+
+  /** The message does not hold back its entity any more. */
+  async close(candidate: Candidate): Promise<void> {
+    this.closed.add(candidate.id);
+    if (candidate.open === null) return;
+    const follower = this.ahead.some((other) => other.open === candidate.open && other.previous === candidate.id);
+    if (!follower && (candidate.next_status === 'held' || this.steppedAside.has(candidate.open))) {
+      await this.order.comeBack(candidate.open);
+      this.exhausted = false;
+    }
+  }
+
+  private async refill(running: Candidate | null): Promise<Candidate | undefined> {
+    if (this.exhausted || ++this.reads > mostReads) return undefined;
+    const rows = await this.store.readAhead(this.lane, readAheadSize, this.from);
+    this.exhausted = rows.length < readAheadSize;
+    this.from = rows[0]?.due ?? this.from;
+    // The running message was claimed after it was read, so it cannot be among them; the check costs nothing.
+    this.ahead = rows.filter((row) => row.id !== running?.id);
+    return this.ahead.shift();
+  }
+
+  private async examine(candidate: Candidate, running: Candidate | null): Promise<Runnable | null> {
+    const handler = this.box.handlerFor(candidate.source, candidate.type);
+    if (!handler) {
+      await this.setAside(candidate);
+      return null;
+    }
+    if (this.waits(candidate, running)) {
+      await this.stepAside(candidate);
+      return null;
+    }
+    return { candidate, handler };
+  }
+
+  private waits({ previous }: Candidate, running: Candidate | null): boolean {
+    return previous !== null && previous !== running?.id && !this.closed.has(previous);
+  }
+
+  private async stepAside({ open, previous }: Candidate): Promise<void> {
+    if (open === null || previous === null) return;
+    this.steppedAside.add(open);
+    await this.order.stepAside(open, previous);
+    this.drop((other) => other.open === open);
+  }
+
+  private async setAside({ source, type }: Candidate): Promise<void> {
+    const count = await this.unknown.meet(this.lane, source, type);
+    this.yieldLane = true;
+    if (count > 0) this.events.emit({ name: 'put-off', source, type, count, reason: 'no handler in this instance' });
+    this.drop((other) => other.source === source && other.type === type);
+    if (count === 0) this.exhausted = true;
+  }
+
+  /** Rows that were moved in the database must not be run from memory. */
+  private drop(moved: (candidate: Candidate) => boolean): void {
+    this.ahead = this.ahead.filter((candidate) => !moved(candidate));
+  }
+}

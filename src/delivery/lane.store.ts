@@ -1,0 +1,232 @@
+import type { ControlPool, Row, StatementResult } from '../database/index.js';
+import type { Lease } from '../lease/index.js';
+import type { Outcome } from '../message/outcome.js';
+import type { BoxTable } from './box-table.js';
+import type { Candidate } from './candidate.js';
+
+/** A message that is ours for now. The token is the fence of the row. */
+export interface Claim {
+  readonly id: string;
+  readonly token: Buffer;
+}
+
+export interface ClaimRequest extends Claim {
+  /** Goes to `claimed_by`. */
+  readonly claimant: string;
+  /** How long the claim lives; null: as long as the lane's lease, which is right for a transactional handler. */
+  readonly claimMs: number | null;
+}
+
+export interface Completion {
+  readonly claim: Claim;
+  readonly outcome: Outcome;
+  /** Keeps the entity closed to its followers after a failure, until a person decides. */
+  readonly park: boolean;
+}
+
+/** Sends one statement: through the handler's transaction, or by itself through the control pool. */
+export type Send = (sql: string, values: readonly unknown[]) => Promise<StatementResult>;
+
+/** The statements of a lane that is consumed in order. */
+export class LaneStore {
+  private readonly readAheadSql: string;
+  private readonly claimSql: string;
+  private readonly completeSql: string;
+  private readonly completeAndClaimSql: string;
+  readonly sendAlone: Send;
+  /** The status of one message, for use inside a handler's transaction. */
+  readonly statusSql: string;
+
+  constructor(
+    private readonly pool: ControlPool,
+    private readonly table: BoxTable,
+  ) {
+    this.readAheadSql = readAheadSql(table);
+    this.claimSql = claimSql(table);
+    this.completeSql = completeSql(table, false);
+    this.completeAndClaimSql = completeSql(table, true);
+    this.statusSql = `SELECT status FROM ${table.name} WHERE ${table.id} = ?`;
+    this.sendAlone = (sql, values) => pool.execute(sql, values);
+  }
+
+  /**
+   * Due messages of a lane in order of due time, then id, with their neighbours in the entity.
+   * Locks nothing. Index: the claim index for the rows, the open index once or twice a row for the neighbours.
+   * @param from due time to start at, as the database wrote it: entries that were consumed before, but which a long
+   *   snapshot keeps in the index, are not walked again
+   */
+  readAhead(lane: number, limit: number, from: string): Promise<Candidate[]> {
+    return this.pool.rows<Candidate>(`${this.readAheadSql} LIMIT ${Math.trunc(limit)}`, [lane, from]);
+  }
+
+  /**
+   * Claims one message for the holder of the lane, and counts the attempt.
+   * Locks: the message by primary key, then the lane's lease row (shared). Prevents: a claim by a holder that was
+   * replaced, and a claim of a message that somebody else moved meanwhile. True if the message is ours now.
+   */
+  async claim(lease: Lease, request: ClaimRequest): Promise<boolean> {
+    const result = await this.pool.execute(this.claimSql, [
+      ...leaseKey(lease),
+      ...claimValues(request),
+      request.id,
+    ]);
+    return result.affectedRows === 1;
+  }
+
+  /**
+   * Writes the outcome of a claimed message, and claims the next one in the same statement if there is one.
+   * Returns the number of rows that changed: 1, or 2 with a next message. Anything else: see `completedBy`.
+   * Locks: both messages by primary key, the lane's lease row (shared). Prevents: an outcome by a holder that was
+   * replaced (fence), or for a claim that is not ours any more (token).
+   */
+  async complete(send: Send, lease: Lease, completion: Completion, next: ClaimRequest | null): Promise<number> {
+    const { claim } = completion;
+    const values = next
+      ? [...leaseKey(lease), ...bothValues(completion, next), claim.id, next.id, claim.id, claim.token, next.id]
+      : [...leaseKey(lease), ...outcomeValues(completion), claim.id, claim.token];
+    const result = await send(next ? this.completeAndClaimSql : this.completeSql, values);
+    return result.affectedRows;
+  }
+
+  /**
+   * True when the lane has due messages, or orphans whose claim has run out. One look into the claim index for each.
+   * Locks nothing.
+   */
+  async hasWork(lane: number): Promise<boolean> {
+    const { name, claimIndex } = this.table;
+    const [row] = await this.pool.rows<Row & { work: string }>(
+      `SELECT CAST(EXISTS(SELECT 1 FROM ${name} FORCE INDEX (${claimIndex})
+                WHERE status = 'pending' AND lane = ? AND next_attempt_at <= UTC_TIMESTAMP(3))
+           OR EXISTS(SELECT 1 FROM ${name} FORCE INDEX (${claimIndex})
+                WHERE status = 'processing' AND lane = ? AND claimed_until <= UTC_TIMESTAMP(3)) AS CHAR) AS work`,
+      [lane, lane],
+    );
+    return row?.work === '1';
+  }
+
+  /**
+   * Writes an outcome other than success for a claim whose lane may have changed hands since; the token alone decides.
+   * True if the claim was still ours. Locks: the message by primary key.
+   */
+  async abandon(completion: Completion): Promise<boolean> {
+    const { name, id, open, finishedAt } = this.table;
+    const { claim } = completion;
+    const result = await this.pool.execute(`UPDATE ${name} m FORCE INDEX (PRIMARY) ${outcomeSet(open, finishedAt)} ${ofClaim(id)}`, [
+      ...outcomeValues(completion),
+      claim.id,
+      claim.token,
+    ]);
+    return result.affectedRows === 1;
+  }
+
+  /** Where a message stands; null when it does not exist. Locks nothing. */
+  async statusOf(id: string): Promise<{ status: string; token: Buffer | null } | null> {
+    const rows = await this.pool.rows<Row & { status: string; token: Buffer | null }>(
+      `SELECT status, claim_token AS token FROM ${this.table.name} WHERE ${this.table.id} = ?`,
+      [id],
+    );
+    return rows[0] ?? null;
+  }
+
+  /**
+   * Extends running claims to the end of the lane's lease, after it was renewed.
+   * Locks: the messages by primary key, the lane's lease row (shared).
+   */
+  async extend(lease: Lease, claims: readonly Claim[]): Promise<void> {
+    for (const claim of claims) {
+      await this.pool.execute(
+        `UPDATE ${this.table.name} m FORCE INDEX (PRIMARY) JOIN mailroom_lease l ON l.name = ? AND l.fence = ? AND l.owner = ?
+            SET m.claimed_until = GREATEST(m.claimed_until, l.held_until), m.updated_at = UTC_TIMESTAMP(3)
+          WHERE m.${this.table.id} = ? AND m.status = 'processing' AND m.claim_token = ?`,
+        [...leaseKey(lease), claim.id, claim.token],
+      );
+    }
+  }
+}
+
+function leaseKey(lease: Lease): readonly string[] {
+  return [lease.name, lease.fence, lease.owner];
+}
+
+function readAheadSql({ name, id, open, claimIndex, openIndex, payload }: BoxTable): string {
+  return `SELECT CAST(m.${id} AS CHAR) AS id, m.source, m.type, CAST(m.attempts AS CHAR) AS attempts, m.error_kind,
+      CAST(m.${open} AS CHAR) AS open, CAST(m.next_attempt_at AS CHAR) AS due,
+      CAST((SELECT MAX(o.${id}) FROM ${name} o FORCE INDEX (${openIndex})
+             WHERE o.${open} = m.${open} AND o.${id} < m.${id}) AS CHAR) AS previous,
+      (SELECT o.status FROM ${name} o FORCE INDEX (${openIndex})
+        WHERE o.${open} = m.${open} AND o.${id} > m.${id} ORDER BY o.${id} LIMIT 1) AS next_status,
+      ${payload}
+    FROM ${name} m FORCE INDEX (${claimIndex})
+    WHERE m.status = 'pending' AND m.lane = ? AND m.next_attempt_at <= UTC_TIMESTAMP(3) AND m.next_attempt_at >= ?
+    ORDER BY m.next_attempt_at, m.${id}`;
+}
+
+const joinLease = 'FORCE INDEX (PRIMARY) JOIN mailroom_lease l ON l.name = ? AND l.fence = ? AND l.owner = ?';
+/** A claim ends with the lane's lease, or after its own time. */
+const claimedUntil = 'IF(? IS NULL, l.held_until, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND)';
+
+function claimSql({ name, id }: BoxTable): string {
+  return `UPDATE ${name} m ${joinLease}
+    SET m.status = 'processing', m.attempts = m.attempts + 1, m.claim_token = ?, m.claimed_by = ?,
+        m.claimed_until = ${claimedUntil}, m.updated_at = UTC_TIMESTAMP(3)
+    WHERE m.${id} = ? AND m.status = 'pending' AND m.next_attempt_at <= UTC_TIMESTAMP(3) AND l.held_until > UTC_TIMESTAMP(3)`;
+}
+
+function claimValues({ token, claimant, claimMs }: ClaimRequest): readonly unknown[] {
+  const micros = claimMs === null ? null : claimMs * 1000;
+  return [token, claimant, micros, micros ?? 0];
+}
+
+function completeSql({ name, id, open, finishedAt }: BoxTable, withNext: boolean): string {
+  if (!withNext) {
+    return `UPDATE ${name} m ${joinLease} ${outcomeSet(open, finishedAt)} ${ofClaim(id)}`;
+  }
+  const pick = (done: string, next: string) => `IF(m.${id} = ?, ${done}, ${next})`;
+  return `UPDATE ${name} m ${joinLease}
+    SET m.status = ${pick('?', "'processing'")}, m.attempts = ${pick('m.attempts - ?', 'm.attempts + 1')},
+        m.next_attempt_at = ${pick('IF(? IS NULL, m.next_attempt_at, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND)', 'm.next_attempt_at')},
+        m.${open} = ${pick(`IF(?, NULL, m.${open})`, `m.${open}`)},
+        m.${finishedAt} = ${pick(`IF(?, UTC_TIMESTAMP(3), m.${finishedAt})`, `m.${finishedAt}`)},
+        m.error_kind = ${pick('?', 'm.error_kind')}, m.error_message = ${pick('?', 'm.error_message')},
+        m.claim_token = ${pick('NULL', '?')}, m.claimed_by = ${pick('NULL', '?')},
+        m.claimed_until = ${pick('NULL', claimedUntil)}, m.updated_at = UTC_TIMESTAMP(3)
+    WHERE m.${id} IN (?, ?)
+      AND ((m.${id} = ? AND m.status = 'processing' AND m.claim_token = ?)
+        OR (m.${id} = ? AND m.status = 'pending' AND m.next_attempt_at <= UTC_TIMESTAMP(3) AND l.held_until > UTC_TIMESTAMP(3)))`;
+}
+
+function outcomeSet(open: string, finishedAt: string): string {
+  return `SET m.status = ?, m.attempts = m.attempts - ?,
+      m.next_attempt_at = IF(? IS NULL, m.next_attempt_at, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND),
+      m.${open} = IF(?, NULL, m.${open}), m.${finishedAt} = IF(?, UTC_TIMESTAMP(3), m.${finishedAt}),
+      m.error_kind = ?, m.error_message = ?,
+      m.claim_token = NULL, m.claimed_by = NULL, m.claimed_until = NULL, m.updated_at = UTC_TIMESTAMP(3)`;
+}
+
+function ofClaim(id: string): string {
+  return `WHERE m.${id} = ? AND m.status = 'processing' AND m.claim_token = ?`;
+}
+
+/** In the order of the columns of `completeSql`: status, attempts, due (twice), open, finished, kind, message. */
+function outcomeValues({ outcome, park }: Completion): readonly [unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown] {
+  switch (outcome.kind) {
+    case 'success':
+      return ['success', 0, null, 0, 1, 1, null, null];
+    case 'failed':
+      return ['failed', 0, null, 0, park ? 0 : 1, 1, outcome.error.kind, outcome.error.message];
+    case 'retry': {
+      const micros = Math.round(outcome.delayMs * 1000);
+      return ['pending', 0, micros, micros, 0, 0, outcome.error.kind, outcome.error.message];
+    }
+    case 'released':
+      return ['pending', 1, null, 0, 0, 0, null, null];
+  }
+}
+
+function bothValues(completion: Completion, next: ClaimRequest): readonly unknown[] {
+  const id = completion.claim.id;
+  const [status, attempts, due, dueAgain, closed, finished, kind, message] = outcomeValues(completion);
+  const [token, claimant, claimMs, claimMsAgain] = claimValues(next);
+  return [id, status, id, attempts, id, due, dueAgain, id, closed, id, finished, id, kind, id, message]
+    .concat([id, token, id, claimant, id, claimMs, claimMsAgain]) as readonly unknown[];
+}

@@ -1,0 +1,93 @@
+import type { ControlConnection, ControlPool, Row } from '../database/index.js';
+import type { BoxTable } from './box-table.js';
+import { crashedKind, orphanedKind, ranAlone } from './candidate.js';
+
+/** Messages that one transaction recovers at most. */
+export const recoveryBatch = 100;
+
+export interface Orphan extends Row {
+  readonly id: string;
+  readonly source: string;
+  readonly type: string;
+  readonly attempts: string;
+  readonly open: string | null;
+  readonly claimed_by: string | null;
+  readonly token: Buffer | null;
+}
+
+/** What recovery must know of a message's handler; instances without that handler use the defaults. */
+export interface RecoveryPolicy {
+  maxRetryOf(source: string, type: string): number;
+  parksOn(source: string): boolean;
+}
+
+export interface Recovered {
+  readonly orphan: Orphan;
+  readonly status: 'pending' | 'failed';
+}
+
+/** Returns messages whose owner is gone. The claim counted the attempt, so recovery adds none. */
+export class RecoveryStore {
+  constructor(
+    private readonly pool: ControlPool,
+    private readonly table: BoxTable,
+    private readonly policy: RecoveryPolicy,
+  ) {}
+
+  /** A batch of orphans of any lane whose claim has run out. Its own transaction. */
+  recoverExpired(): Promise<Recovered[]> {
+    return this.pool.transaction((tx) => this.recover(tx, '', []));
+  }
+
+  /**
+   * The orphans of one lane, in the transaction that changes its holder: claims end with the lease at the latest, so
+   * whatever ran under the former holder is among them.
+   */
+  recoverLane(tx: ControlConnection, lane: number): Promise<Recovered[]> {
+    return this.recover(tx, 'AND lane = ?', [lane]);
+  }
+
+  /**
+   * Locks: the orphans by the claim index and primary key, SKIP LOCKED, so that an owner that is writing its outcome
+   * right now is neither waited for nor disturbed. Prevents: changing a message that got an outcome meanwhile (token).
+   */
+  private async recover(tx: ControlConnection, where: string, values: readonly unknown[]): Promise<Recovered[]> {
+    const { name, id, open, claimIndex } = this.table;
+    const orphans = await tx.rows<Orphan>(
+      `SELECT CAST(${id} AS CHAR) AS id, source, type, CAST(attempts AS CHAR) AS attempts, CAST(${open} AS CHAR) AS open,
+              claimed_by, claim_token AS token
+         FROM ${name} FORCE INDEX (${claimIndex})
+        WHERE status = 'processing' ${where} AND claimed_until <= UTC_TIMESTAMP(3)
+        LIMIT ${recoveryBatch} FOR UPDATE SKIP LOCKED`,
+      values,
+    );
+    const recovered: Recovered[] = [];
+    for (const orphan of orphans) recovered.push(await this.giveBack(tx, orphan));
+    return recovered;
+  }
+
+  private async giveBack(tx: ControlConnection, orphan: Orphan): Promise<Recovered> {
+    const { name, id, open, finishedAt } = this.table;
+    const exhausted = Number(orphan.attempts) > this.policy.maxRetryOf(orphan.source, orphan.type);
+    // Only what ran alone can be blamed for the end of its process; the others get one more attempt, alone.
+    const failed = exhausted && ranAlone(orphan.claimed_by);
+    const closes = failed && !this.policy.parksOn(orphan.source);
+    await tx.execute(
+      `UPDATE ${name} FORCE INDEX (PRIMARY)
+          SET status = ?, error_kind = ?, error_message = ?, ${open} = IF(?, NULL, ${open}),
+              ${finishedAt} = IF(?, UTC_TIMESTAMP(3), ${finishedAt}),
+              claim_token = NULL, claimed_by = NULL, claimed_until = NULL, updated_at = UTC_TIMESTAMP(3)
+        WHERE ${id} = ? AND status = 'processing' AND claim_token <=> ?`,
+      [
+        failed ? 'failed' : 'pending',
+        failed ? crashedKind : orphanedKind,
+        `attempt ${orphan.attempts}: its owner ${orphan.claimed_by ?? '?'} stopped before it was finished`,
+        closes ? 1 : 0,
+        failed ? 1 : 0,
+        orphan.id,
+        orphan.token,
+      ],
+    );
+    return { orphan, status: failed ? 'failed' : 'pending' };
+  }
+}

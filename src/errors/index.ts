@@ -1,0 +1,10 @@
+export { ClaimLostError } from './claim-lost.error.js';
+export { DatabaseUnavailableError } from './database-unavailable.error.js';
+export { HandlerRegistrationError } from './handler-registration.error.js';
+export { HandlerTimeoutError } from './handler-timeout.error.js';
+export { IntakeRefusedError, type IntakeRefusal } from './intake-refused.error.js';
+export { InvalidOptionsError } from './invalid-options.error.js';
+export { MailroomError } from './mailroom.error.js';
+export { PermanentFailureError } from './permanent-failure.error.js';
+export { RetryAfterError } from './retry-after.error.js';
+export { TransactionDoomedError } from './transaction-doomed.error.js';

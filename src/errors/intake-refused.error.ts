@@ -1,0 +1,43 @@
+import { MailroomError } from './mailroom.error.js';
+
+export type IntakeRefusal =
+  | 'unknown-source'
+  | 'signature'
+  | 'too-large'
+  | 'invalid'
+  | 'unsupported'
+  | 'overloaded'
+  | 'unavailable'
+  | 'draining';
+
+const statusOf: Readonly<Record<IntakeRefusal, number>> = {
+  'unknown-source': 404,
+  signature: 401,
+  'too-large': 413,
+  invalid: 400,
+  unsupported: 400,
+  overloaded: 503,
+  unavailable: 503,
+  draining: 503,
+};
+
+/**
+ * A push was not stored. `statusCode` is what the sender should be answered: 4xx when pushing the same again cannot
+ * help, 503 with Retry-After when it can. Nest's default exception filter answers with it by itself.
+ */
+export class IntakeRefusedError extends MailroomError {
+  readonly code = 'MAILROOM_INTAKE_REFUSED';
+  readonly statusCode: number;
+  /** After how many milliseconds the sender should try again; set for 503 only. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    readonly refusal: IntakeRefusal,
+    message: string,
+    options: { readonly cause?: unknown; readonly retryAfterMs?: number } = {},
+  ) {
+    super(message, options);
+    this.statusCode = statusOf[refusal];
+    this.retryAfterMs = options.retryAfterMs ?? (this.statusCode === 503 ? 1000 : undefined);
+  }
+}

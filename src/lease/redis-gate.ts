@@ -1,0 +1,74 @@
+import type { Cluster, Redis } from 'ioredis';
+import Redlock from 'redlock';
+import type { Gate, GatePass, GateRenewal } from './gate.js';
+import { leaseClient } from './redis-client.js';
+
+export interface RedisGateOptions {
+  readonly redis: readonly (string | Redis | Cluster)[];
+  /** Prefix of the keys; two applications may share one Redis. */
+  readonly namespace: string;
+  readonly onError: (error: Error) => void;
+}
+
+/**
+ * redlock as a gate: zero retries, and "not available" is a value.
+ *
+ * Two redlock instances, because a failed `extend` of redlock 4 releases the lock on every server; the one for extending
+ * has an unlock script that does nothing, so a renewal that did not get through leaves the key to its time.
+ */
+export class RedisGate implements Gate {
+  private readonly clients: readonly (Redis | Cluster)[];
+  private readonly locker: Redlock;
+  private readonly extender: Redlock;
+  private readonly namespace: string;
+  private clientErrors = 0;
+
+  constructor(options: RedisGateOptions) {
+    this.namespace = options.namespace;
+    this.clients = options.redis.map((given) => leaseClient(given, options.onError));
+    // redlock's types ask for a client with callbacks of an older ioredis; at run time it calls evalsha and eval only.
+    const clients = this.clients as unknown as Redlock.CompatibleRedisClient[];
+    const settings = { retryCount: 0, retryDelay: 0, retryJitter: 0 };
+    this.locker = new Redlock(clients, settings);
+    this.extender = new Redlock(clients, { ...settings, unlockScript: () => 'return #KEYS' } as Redlock.Options);
+    for (const redlock of [this.locker, this.extender]) redlock.on('clientError', () => this.clientErrors++);
+  }
+
+  async enter(name: string, ttlMs: number): Promise<GatePass | null> {
+    if (!this.isAvailable()) return null;
+    try {
+      const lock = await this.locker.lock(`${this.namespace}:lease:${name}`, ttlMs);
+      return { renew: (ms) => this.renew(lock, ms), leave: () => this.leave(lock) };
+    } catch {
+      return null;
+    }
+  }
+
+  isAvailable(): boolean {
+    const ready = this.clients.filter((client) => client.status === 'ready').length;
+    return ready > this.clients.length / 2;
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.clients) client.disconnect();
+  }
+
+  /** A refusal without a client error means that the key is gone or another's: it is never made again here. */
+  private async renew(lock: Redlock.Lock, ttlMs: number): Promise<GateRenewal> {
+    const errorsBefore = this.clientErrors;
+    try {
+      await this.extender.extend(lock, ttlMs);
+      return 'renewed';
+    } catch {
+      return this.clientErrors > errorsBefore || !this.isAvailable() ? 'unavailable' : 'lost';
+    }
+  }
+
+  private async leave(lock: Redlock.Lock): Promise<void> {
+    try {
+      await this.locker.unlock(lock);
+    } catch {
+      // It had run out, or Redis is away: either way the key ends by itself.
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/** What happens inside, as facts after they were committed. Ids and names only: no bodies, no keys, no secrets. */
+export type MailroomEvent =
+  | { readonly name: 'stored'; readonly source: string; readonly type: string; readonly id: string }
+  | { readonly name: 'duplicate'; readonly source: string; readonly type: string; readonly id: string }
+  | { readonly name: 'ignored'; readonly source: string }
+  | { readonly name: 'refused'; readonly source: string; readonly refusal: string }
+  | (MessageFacts & { readonly name: 'succeeded'; readonly durationMs: number })
+  | (MessageFacts & { readonly name: 'retrying'; readonly durationMs: number; readonly errorKind: string; readonly delayMs: number })
+  | (MessageFacts & { readonly name: 'failed'; readonly durationMs: number; readonly errorKind: string })
+  | (MessageFacts & { readonly name: 'released' })
+  | (MessageFacts & { readonly name: 'claim-lost'; readonly reason: string })
+  | (MessageFacts & { readonly name: 'recovered'; readonly status: 'pending' | 'failed' })
+  | { readonly name: 'put-off'; readonly source: string; readonly type: string; readonly count: number; readonly reason: string }
+  | { readonly name: 'lease-lost'; readonly lease: string; readonly reason: string }
+  | { readonly name: 'lease-renewed'; readonly lease: string; readonly tookMs: number }
+  | { readonly name: 'lease-renewal-failed'; readonly lease: string }
+  | { readonly name: 'round'; readonly lane: number; readonly end: string; readonly messages: number; readonly durationMs: number }
+  | { readonly name: 'round-failed'; readonly lane: number | null; readonly error: unknown };
+
+interface MessageFacts {
+  readonly id: string;
+  readonly source: string;
+  readonly type: string;
+  readonly attempt: number;
+}
+
+export type MailroomEventName = MailroomEvent['name'];
+export type MailroomEventOf<N extends MailroomEventName> = Extract<MailroomEvent, { readonly name: N }>;
+export type MailroomListener<N extends MailroomEventName> = (event: MailroomEventOf<N>) => void;
+
+/**
+ * The hook for metrics, log lines and paging a person. Listeners run in the emitting call, so they should only count
+ * or pass on; one that throws or rejects harms nothing and is dropped silently.
+ *
+ * @example
+ * events.on('failed', (event) => pager.notify(`${event.source}/${event.type} ${event.id}: ${event.errorKind}`));
+ */
+export class MailroomEvents {
+  private readonly listeners = new Map<MailroomEventName, Set<(event: never) => unknown>>();
+
+  /** Returns the function that takes the listener off again. */
+  on<N extends MailroomEventName>(name: N, listener: MailroomListener<N>): () => void {
+    const listeners = this.listeners.get(name) ?? new Set();
+    this.listeners.set(name, listeners.add(listener));
+    return () => listeners.delete(listener);
+  }
+
+  emit(event: MailroomEvent): void {
+    const listeners = this.listeners.get(event.name);
+    if (!listeners) return;
+    for (const listener of listeners) {
+      try {
+        const returned = listener(event as never);
+        if (returned instanceof Promise) returned.catch(() => undefined);
+      } catch {
+        // A listener must not change what it is told about.
+      }
+    }
+  }
+}

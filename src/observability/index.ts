@@ -1,0 +1,6 @@
+/**
+ * Events first: the engine says what happened, and everything that people look at is a subscriber. An event about a
+ * message is emitted after its outcome was committed, so it is never about something that was rolled back. After a
+ * crash an event may be missing; the table is the truth.
+ */
+export { type MailroomEvent, type MailroomEventName, type MailroomEventOf, MailroomEvents, type MailroomListener } from './events.js';
