@@ -122,6 +122,13 @@ describe.each(timedSchemes)('$name', (scheme) => {
     expect(make).toThrow(/\.tolerance: got .*'5m'/);
   });
 
+  it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, null, '0s'])(
+    'says that %p does not switch the check off',
+    (tolerance) => {
+      expect(() => scheme.make([scheme.secret], tolerance as never)).toThrow(/cannot be switched off/);
+    },
+  );
+
   it('has a window of 5 minutes when no tolerance is given', () => {
     expect(reasonFor(scheme, time(nowMs - 5 * minute), undefined)).toBe('valid');
     expect(reasonFor(scheme, time(nowMs - 6 * minute), undefined)).toBe('outside-tolerance');

@@ -109,6 +109,24 @@ describe.each(schemes)('$name', (scheme) => {
     }
   });
 
+  it('refuses a header that is not text: whoever calls without HTTP may pass anything', () => {
+    const push = signedPush(scheme);
+    for (const name of checkedHeaders(scheme)) {
+      for (const value of [
+        1614265330,
+        null,
+        true,
+        {},
+        { toString: () => push.headers[name] },
+        [[push.headers[name]]],
+        Symbol('x'),
+      ]) {
+        const headers = { ...push.headers, [name]: value } as unknown as SignedRequest['headers'];
+        expect(verifier.verify({ ...push, headers }, nowMs)).toEqual({ valid: false, reason: 'malformed' });
+      }
+    }
+  });
+
   it('reads a header that a framework hands over as a list of one', () => {
     const push = signedPush(scheme);
     const headers = Object.fromEntries(Object.entries(push.headers).map(([name, value]) => [name, [value as string]]));
