@@ -1,32 +1,20 @@
 // Three projects, told apart by folder: `unit` needs no server, `integration` needs the servers of DATABASE_URL and
 // REDIS_URL, `fault` also kills what it starts. Run with
-// `node --experimental-vm-modules node_modules/jest/bin/jest.js -c test/jest.config.mjs [--selectProjects unit]`.
+// `node --experimental-vm-modules node_modules/jest/bin/jest.js -c test/jest.config.mjs [--selectProjects unit] [--testPathPatterns leases]`.
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { swcOptions } from './support/typescript/swc-options.mjs';
 
 const checkout = dirname(dirname(fileURLToPath(import.meta.url)));
-
-// What tsc does to the published code (see tsconfig.json): the tests must not see other semantics.
-const swc = {
-  swcrc: false,
-  jsc: {
-    target: 'es2022',
-    parser: { syntax: 'typescript', decorators: true },
-    transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: true },
-    keepClassNames: true,
-  },
-  module: { type: 'es6' },
-  sourceMaps: 'inline',
-};
 
 const project = (name, testTimeoutMs) => ({
   displayName: name,
   rootDir: checkout,
-  roots: ['<rootDir>/src', '<rootDir>/migrations', '<rootDir>/test'],
+  roots: ['<rootDir>/src', '<rootDir>/migrations', '<rootDir>/test', '<rootDir>/scripts'],
   testMatch: [`<rootDir>/test/${name}/**/*.spec.ts`],
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/support/leak-check/environment.mjs',
   extensionsToTreatAsEsm: ['.ts'],
-  transform: { '\\.ts$': ['@swc/jest', swc] },
+  transform: { '\\.ts$': ['@swc/jest', swcOptions] },
   // Sources import './x.js', as the built code needs it. The second entry keeps real .js files of packages reachable.
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': ['$1.ts', '$1.js'] },
   modulePathIgnorePatterns: ['<rootDir>/dist/'],
