@@ -1,7 +1,7 @@
 // A process of a private server: detached, so that a Ctrl-C in the terminal does not reach it before the work is done, and
 // written into the folder's manifest at once, so that it is found again after a crash of the launcher.
 import { spawn } from 'node:child_process';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { recordProcess } from './private-folder.mjs';
@@ -11,12 +11,14 @@ const startDeadlineMs = 120_000;
 const pollMs = 20;
 
 /**
- * Starts a program in a private folder, its output in `<folder>/<logName>`. Returns
- * `{ pid, log(), exited, ended() }`: `exited` is a promise of how it ended, `ended()` tells whether it did.
+ * Starts a program in a private folder, its output at the end of `<folder>/<logName>`. Returns
+ * `{ pid, log(), exited, ended() }`: `log()` is its own output so far, `exited` is a promise of how it ended, `ended()`
+ * tells whether it did.
  */
 export async function startProcess({ folder, program, args, env, logName, mark }) {
   const logPath = join(folder, logName);
   const logFile = openSync(logPath, 'a');
+  const logStart = fstatSync(logFile).size;
   const options = { cwd: folder, detached: true, stdio: ['ignore', logFile, logFile] };
   const child = spawn(program, args, { ...options, env: { ...process.env, ...env } });
   if (child.pid !== undefined) recordProcess(folder, child.pid, mark);
@@ -32,7 +34,7 @@ export async function startProcess({ folder, program, args, env, logName, mark }
   });
   // A server must not keep the launcher alive: the launcher ends it.
   child.unref();
-  return { pid: child.pid, log: () => readFileSync(logPath, 'utf8'), exited, ended: () => ended };
+  return { pid: child.pid, log: () => readFileSync(logPath).toString('utf8', logStart), exited, ended: () => ended };
 }
 
 /** Waits until a process ends by itself. Throws with the end of its log when it fails or takes longer than `limitMs`. */

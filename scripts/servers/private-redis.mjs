@@ -24,7 +24,7 @@ async function serve(program, folder, port) {
   const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', join(folder, 'data')];
   args.push('--save', '', '--appendonly', 'no', '--daemonize', 'no');
   // Redis rewrites its command line to its address, so the port is what stays in it.
-  const child = await startProcess({ folder, program, args, logName: `server-${port}.log`, mark: String(port) });
+  const child = await startProcess({ folder, program, args, logName: 'server.log', mark: String(port) });
   let version = null;
   await ready('redis', child, async () => {
     if (child.ended() && /address already in use/i.test(child.log())) throw new PortTakenError(`port ${port} is taken`);

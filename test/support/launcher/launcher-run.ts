@@ -2,11 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { waitUntil } from '../wait-until.js';
 
 const script = fileURLToPath(new URL('../../../scripts/servers.mjs', import.meta.url));
-const deadlineMs = 20_000;
+
+// A private MySQL takes its time to initialise itself on a busy machine.
+const deadlineMs = 30_000;
 
 /** A process that a launcher wrote into the manifest of one of its folders. */
 export interface RecordedProcess {
@@ -34,7 +36,8 @@ export function launch(temporary: string, args: readonly string[], env: NodeJS.P
 export function start(temporary: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): LauncherRun {
   const { DATABASE_URL: _database, REDIS_URL: _redis, ...inherited } = process.env;
   const options = { env: { ...inherited, NODE_OPTIONS: '', TMPDIR: temporary, ...env } };
-  const child = spawn(process.execPath, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  // A group of its own, as a shell gives each command: signalAsTerminal() must not reach the tests.
+  const child = spawn(process.execPath, args, { ...options, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const exited = new Promise<number | null>((resolve) => child.on('close', (code) => resolve(code)));
@@ -42,13 +45,20 @@ export function start(temporary: string, args: readonly string[], env: NodeJS.Pr
   void exited.then(() => {
     ended = true;
   });
-  const prints = (pattern: RegExp) =>
-    until(`${pattern} in the output`, () => {
-      const match = pattern.exec(output);
-      if (match === null && ended) throw new Error(`the program ended without ${pattern}:\n${output}`);
-      return match;
-    });
+  const prints = async (pattern: RegExp) => {
+    const what = `the program prints ${pattern}`;
+    await waitUntil(() => pattern.test(output) || ended, { what, timeoutMs: deadlineMs });
+    const match = pattern.exec(output);
+    if (match === null) throw new Error(`the program ended before ${what}:\n${output}`);
+    return match;
+  };
   return { child, exited, output: () => output, prints };
+}
+
+/** Sends a signal as a terminal does on Ctrl-C: to the launcher's whole process group. */
+export function signalAsTerminal(launcher: LauncherRun, signal: NodeJS.Signals): void {
+  const { pid } = launcher.child;
+  if (pid !== undefined && isRunning(pid)) process.kill(-pid, signal);
 }
 
 /** The folders of private servers in a folder for temporary files. */
@@ -89,15 +99,4 @@ export function answers(url: string): Promise<boolean> {
     };
     socket.on('connect', () => finish(true)).on('error', () => finish(false));
   });
-}
-
-/** Looks again and again until `look` returns something other than null or false; rejects after 20 s. */
-export async function until<T>(what: string, look: () => T | null | false): Promise<T> {
-  const deadline = Date.now() + deadlineMs;
-  for (;;) {
-    const seen = look();
-    if (seen !== null && seen !== false) return seen;
-    if (Date.now() > deadline) throw new Error(`waited ${deadlineMs} ms in vain for ${what}`);
-    await delay(10);
-  }
 }
