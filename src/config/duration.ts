@@ -17,7 +17,11 @@ export const longestTimerMs = 2_147_483_647;
 export function parseDuration(value: Duration, path: string): number {
   const ms = typeof value === 'number' ? value : milliseconds(value);
   if (ms === undefined || !Number.isFinite(ms) || ms < 0) {
-    throw new InvalidOptionsError(path, value, "write milliseconds (30000) or a number with a unit ('30s', '5m', '2h', '7d')");
+    throw new InvalidOptionsError(
+      path,
+      value,
+      "write milliseconds (30000) or a number with a unit ('30s', '5m', '2h', '7d')",
+    );
   }
   return Math.round(ms);
 }

@@ -11,7 +11,11 @@ export function parseOptions<T extends z.ZodType>(schema: T, value: unknown, roo
   const issue = firstIssue(result.error.issues as readonly Issue[]);
   const path = [root, ...issue.path.map(String)].join('.');
   if (issue.code === 'unrecognized_keys') {
-    throw new InvalidOptionsError(`${path}.${issue.keys?.[0] ?? '?'}`, undefined, 'this option does not exist; remove it or correct its name');
+    throw new InvalidOptionsError(
+      `${path}.${issue.keys?.[0] ?? '?'}`,
+      undefined,
+      'this option does not exist; remove it or correct its name',
+    );
   }
   throw new InvalidOptionsError(path, issue.input, issue.message);
 }
@@ -29,6 +33,8 @@ interface Issue {
 function firstIssue(issues: readonly Issue[]): Issue {
   const issue = issues[0];
   if (!issue) return { code: 'custom', path: [], message: 'is not valid' };
-  const deepest = (issue.errors ?? []).map((branch) => branch[0]).filter((inner) => inner !== undefined && inner.path.length > 0)[0];
+  const deepest = (issue.errors ?? [])
+    .map((branch) => branch[0])
+    .filter((inner) => inner !== undefined && inner.path.length > 0)[0];
   return deepest ? { ...deepest, path: [...issue.path, ...deepest.path] } : issue;
 }

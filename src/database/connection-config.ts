@@ -29,7 +29,11 @@ interface MysqlDataSourceOptions extends Endpoint {
 export function connectionConfig(dataSource: DataSource): PoolOptions {
   const options = dataSource.options as unknown as MysqlDataSourceOptions;
   if (options.type !== 'mysql' && options.type !== 'mariadb') {
-    throw new InvalidOptionsError('dataSource.type', options.type, "mailroom needs a TypeORM DataSource of type 'mysql' or 'mariadb'");
+    throw new InvalidOptionsError(
+      'dataSource.type',
+      options.type,
+      "mailroom needs a TypeORM DataSource of type 'mysql' or 'mariadb'",
+    );
   }
   const endpoint = { ...options, ...options.replication?.master };
   const { host, port, user, password, database } = { ...addressOf(endpoint), ...fromUrl(endpoint.url) };

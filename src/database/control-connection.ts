@@ -18,7 +18,9 @@ export class ControlConnection {
   ) {}
 
   async execute(sql: string, values: readonly unknown[] = []): Promise<StatementResult> {
-    return (await this.send((done) => this.connection.execute(sql, values as never[], done as never))) as StatementResult;
+    return (await this.send((done) =>
+      this.connection.execute(sql, values as never[], done as never),
+    )) as StatementResult;
   }
 
   /** For statements of which each has another shape (a list of values): text protocol, values escaped by the driver. */

@@ -126,7 +126,10 @@ const sessionSettings = [
   "SET SESSION innodb_lock_wait_timeout = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO', time_zone = '+00:00'",
 ];
 
-async function inTransaction<T>(connection: ControlConnection, work: (tx: ControlConnection) => Promise<T>): Promise<T> {
+async function inTransaction<T>(
+  connection: ControlConnection,
+  work: (tx: ControlConnection) => Promise<T>,
+): Promise<T> {
   await connection.begin();
   try {
     const result = await work(connection);

@@ -61,7 +61,9 @@ const connectionCodes = new Set([
 ]);
 
 /** 1040 too many connections, 1053 shutdown, 1927/1928 killed (MariaDB), 2006/2013 gone, 3169 killed session, 4031 idle disconnect. */
-const connectionNumbers = new Set([1040, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1317, 1927, 1928, 2006, 2013, 3169, 4031]);
+const connectionNumbers = new Set([
+  1040, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1317, 1927, 1928, 2006, 2013, 3169, 4031,
+]);
 
 /** The connection is unusable or never came up. What was sent last may or may not have been carried out. */
 export function isConnectionError(error: unknown): boolean {
@@ -70,7 +72,9 @@ export function isConnectionError(error: unknown): boolean {
   if (inner.fatal === true) return true;
   if (typeof inner.code === 'string' && connectionCodes.has(inner.code)) return true;
   if (typeof inner.errno === 'number' && connectionNumbers.has(inner.errno)) return true;
-  return typeof inner.message === 'string' && /closed state|Pool is closed|Connection lost|is closed/.test(inner.message);
+  return (
+    typeof inner.message === 'string' && /closed state|Pool is closed|Connection lost|is closed/.test(inner.message)
+  );
 }
 
 /** 1290, 1792, 1836: this server is read-only, as after a failover. Its connections must be given up. */

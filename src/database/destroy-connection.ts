@@ -11,6 +11,8 @@ interface Destroyable {
  */
 export function destroyConnection(connection: unknown, why: string): void {
   const target = connection as Destroyable;
-  target.stream?.destroy?.(Object.assign(new Error(`connection destroyed: ${why}`), { code: 'PROTOCOL_CONNECTION_LOST' }));
+  target.stream?.destroy?.(
+    Object.assign(new Error(`connection destroyed: ${why}`), { code: 'PROTOCOL_CONNECTION_LOST' }),
+  );
   target.destroy();
 }

@@ -12,6 +12,6 @@
 export { ControlConnection, type Row } from './control-connection.js';
 export { ControlPool, type ControlPoolOptions } from './control-pool.js';
 export * from './database-error.js';
-export { type Dialect, detectDialect, dialectOf, unsupportedServer } from './dialect.js';
 export { destroyConnection } from './destroy-connection.js';
+export { type Dialect, detectDialect, dialectOf, unsupportedServer } from './dialect.js';
 export * from './server-status.js';

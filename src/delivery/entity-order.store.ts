@@ -29,7 +29,11 @@ export class EntityOrderStore {
       [open, head],
     );
     if (rows.length > 0) {
-      await this.moveByIds('pending', 'held', rows.map((row) => row.id));
+      await this.moveByIds(
+        'pending',
+        'held',
+        rows.map((row) => row.id),
+      );
       await this.comeBack(open);
     }
     return rows.length;
@@ -53,21 +57,25 @@ export class EntityOrderStore {
 
   /**
    * Sweeps for entities whose oldest unfinished message is aside although nothing is before it: what a process that
-   * died between two steps left behind. Looks at the next `limit` held messages after `after`; returns where it got to,
-   * null at the end.
+   * died between two steps left behind. Looks at the next held messages after `after` and returns where it got to,
+   * null at the end. Index: the claim index, of which only the held part is read.
    */
-  async repair(after: string, limit: number): Promise<string | null> {
-    const { name, id, open, openIndex } = this.table;
-    const rows = await this.pool.rows<Row & { id: string; open: string; head: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, CAST(m.${open} AS CHAR) AS open,
+  async repair(after: SweepPosition | null, limit: number): Promise<SweepPosition | null> {
+    const { name, id, open, claimIndex, openIndex } = this.table;
+    const { lane, due, id: afterId } = after ?? { lane: -1, due: '1000-01-01 00:00:00.000', id: '0' };
+    const rows = await this.pool.rows<Row & { id: string; open: string; head: string; lane: number; due: string }>(
+      `SELECT CAST(m.${id} AS CHAR) AS id, CAST(m.${open} AS CHAR) AS open, m.lane, CAST(m.next_attempt_at AS CHAR) AS due,
               CAST((SELECT MIN(o.${id}) FROM ${name} o FORCE INDEX (${openIndex}) WHERE o.${open} = m.${open}) AS CHAR) AS head
-         FROM ${name} m FORCE INDEX (PRIMARY) WHERE m.status = 'held' AND m.${id} > ? ORDER BY m.${id} LIMIT ${Math.trunc(limit)}`,
-      [after],
+         FROM ${name} m FORCE INDEX (${claimIndex})
+        WHERE m.status = 'held' AND (m.lane > ? OR (m.lane = ? AND (m.next_attempt_at > ? OR (m.next_attempt_at = ? AND m.${id} > ?))))
+        ORDER BY m.lane, m.next_attempt_at, m.${id} LIMIT ${Math.trunc(limit)}`,
+      [lane, lane, due, due, afterId],
     );
     for (const row of rows) {
       if (row.head === row.id) await this.comeBack(row.open);
     }
-    return rows.length < limit ? null : (rows.at(-1)?.id ?? null);
+    const last = rows.at(-1);
+    return rows.length < limit || !last ? null : { lane: last.lane, due: last.due, id: last.id };
   }
 
   private async moveByIds(from: 'pending' | 'held', to: 'pending' | 'held', ids: readonly string[]): Promise<void> {
@@ -78,6 +86,13 @@ export class EntityOrderStore {
       [to, ...ids, from],
     );
   }
+}
+
+/** Where a sweep over the held messages got to, in the order of the claim index. */
+export interface SweepPosition {
+  readonly lane: number;
+  readonly due: string;
+  readonly id: string;
 }
 
 /** How many held followers come back together: enough that returning costs a fraction of a statement per message. */

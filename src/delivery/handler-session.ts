@@ -35,9 +35,9 @@ export class HandlerSession {
     const { isolationVariable } = await this.dialect();
     const connection = await this.acquireClean();
     try {
-      const [rows] = await connection.promise().query(
-        `SELECT @@SESSION.${isolationVariable} AS isolation, @@SESSION.wait_timeout AS waitTimeout`,
-      );
+      const [rows] = await connection
+        .promise()
+        .query(`SELECT @@SESSION.${isolationVariable} AS isolation, @@SESSION.wait_timeout AS waitTimeout`);
       this.saved = savedSettings(rows);
       await apply(connection, isolationVariable, { isolation: 'READ-COMMITTED', waitTimeout: this.waitTimeoutSeconds });
     } catch (error) {
@@ -77,10 +77,13 @@ export class HandlerSession {
   private async acquireClean(): Promise<RawConnection> {
     for (;;) {
       const connection = (await this.dataSource.createQueryRunner('master').connect()) as RawConnection;
-      const [result] = await connection.promise().query('DO 0').catch((error: unknown) => {
-        destroyConnection(connection, 'it did not answer');
-        throw error;
-      });
+      const [result] = await connection
+        .promise()
+        .query('DO 0')
+        .catch((error: unknown) => {
+          destroyConnection(connection, 'it did not answer');
+          throw error;
+        });
       if (!isStatementResult(result) || !saysInTransaction(result)) return connection;
       destroyConnection(connection, 'it came back to the pool with an open transaction');
     }
@@ -95,5 +98,8 @@ function savedSettings(rows: unknown): SavedSettings {
 async function apply(connection: RawConnection, isolationVariable: string, settings: SavedSettings): Promise<void> {
   await connection
     .promise()
-    .query(`SET SESSION ${isolationVariable} = ?, SESSION wait_timeout = ?`, [settings.isolation, settings.waitTimeout]);
+    .query(`SET SESSION ${isolationVariable} = ?, SESSION wait_timeout = ?`, [
+      settings.isolation,
+      settings.waitTimeout,
+    ]);
 }

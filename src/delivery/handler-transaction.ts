@@ -65,7 +65,8 @@ export class HandlerTransaction {
   };
 
   /** Rows of one of the engine's own SELECTs inside this transaction: it sees what the transaction wrote. */
-  rows = async <T>(sql: string, values: readonly unknown[]): Promise<T[]> => (await this.query(sql, [...values])) as T[];
+  rows = async <T>(sql: string, values: readonly unknown[]): Promise<T[]> =>
+    (await this.query(sql, [...values])) as T[];
 
   /**
    * Asks the server whether the transaction is still open. It is not after a deadlock that the handler swallowed or
@@ -133,7 +134,8 @@ export class HandlerTransaction {
   private guard(): void {
     const runner = this.runner;
     Object.assign(runner, { isTransactionActive: true });
-    runner.query = ((sql: string, values?: unknown[], structured?: boolean) => this.query(sql, values, structured)) as Query;
+    runner.query = ((sql: string, values?: unknown[], structured?: boolean) =>
+      this.query(sql, values, structured)) as Query;
     runner.startTransaction = async (isolation) => {
       this.refuseIfEnded();
       await this.begin();
@@ -142,7 +144,9 @@ export class HandlerTransaction {
     runner.commitTransaction = () => this.nested('commitTransaction', this.original.commit);
     runner.rollbackTransaction = () => this.nested('rollbackTransaction', this.original.rollback);
     runner.release = async () => {
-      throw new TransactionDoomedError('ctx.manager belongs to the message: its query runner is released by mailroom, not by the handler');
+      throw new TransactionDoomedError(
+        'ctx.manager belongs to the message: its query runner is released by mailroom, not by the handler',
+      );
     };
     runner.stream = async (...args) => {
       this.refuseIfEnded();

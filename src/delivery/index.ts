@@ -16,16 +16,20 @@
  * Windows in which a handler runs again: its owner ended or was replaced before the commit; its transaction lost a
  * deadlock; it timed out. Effects outside the database may then happen twice.
  */
+
+export { announceRecovered } from './announce-recovered.js';
 export { type AttemptEnd, runAttempt } from './attempt.js';
 export { type BoxTable, quoteIdentifier } from './box-table.js';
 export type { Candidate } from './candidate.js';
-export { EntityOrderStore } from './entity-order.store.js';
+export { newClaimToken } from './claim-token.js';
+export { EntityOrderStore, type SweepPosition } from './entity-order.store.js';
 export { HandlerSession } from './handler-session.js';
 export { HandlerTransaction } from './handler-transaction.js';
+export { LaneStore } from './lane.store.js';
 export { LaneCompletion } from './lane-completion.js';
 export type { AttemptTools, LaneBox, LaneHandler } from './lane-handler.js';
-export { announceRecovered, type LaneParts, LaneRound, type LaneRoundOptions, newClaimToken, type RoundEnd } from './lane-round.js';
-export { LaneStore } from './lane.store.js';
+export type { LaneParts, LaneRoundOptions } from './lane-parts.js';
+export { LaneRound, type RoundEnd } from './lane-round.js';
 export { PutOffStore } from './put-off.store.js';
 export { type Recovered, type RecoveryPolicy, RecoveryStore, recoveryBatch } from './recovery.store.js';
 export { Solitude } from './solitude.js';

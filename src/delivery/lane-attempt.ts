@@ -4,12 +4,13 @@ import type { Outcome } from '../message/outcome.js';
 import { runAttempt } from './attempt.js';
 import { outcomeOfFailure, timeoutKind } from './attempt-outcome.js';
 import { claimant, isSuspect } from './candidate.js';
+import { newClaimToken } from './claim-token.js';
 import type { HandlerSession } from './handler-session.js';
 import { HandlerTransaction } from './handler-transaction.js';
-import type { Completed } from './lane-completion.js';
-import type { LaneQueue, Runnable } from './lane-queue.js';
-import { type LaneRound, newClaimToken } from './lane-round.js';
 import type { ClaimRequest, Completion } from './lane.store.js';
+import type { Completed } from './lane-completion.js';
+import type { LaneContext } from './lane-parts.js';
+import type { LaneQueue, Runnable } from './lane-queue.js';
 
 /** A message that is ours, with the place in the process that it occupies. */
 export interface Claimed extends Runnable {
@@ -29,7 +30,7 @@ export class LaneAttempt {
   private readonly interrupted: AbortSignal;
 
   constructor(
-    private readonly round: LaneRound,
+    private readonly round: LaneContext,
     private readonly lease: Lease,
     private readonly session: HandlerSession,
     private readonly queue: LaneQueue,
@@ -100,7 +101,12 @@ export class LaneAttempt {
     }
   }
 
-  private async succeed(claimed: Claimed, tx: HandlerTransaction | undefined, wantsNext: () => boolean, startedAt: number): Promise<AttemptResult> {
+  private async succeed(
+    claimed: Claimed,
+    tx: HandlerTransaction | undefined,
+    wantsNext: () => boolean,
+    startedAt: number,
+  ): Promise<AttemptResult> {
     const { completion, events } = this.round.parts;
     const { candidate, request } = claimed;
     const following = wantsNext() ? await this.following(claimed) : null;
@@ -191,7 +197,13 @@ export class LaneAttempt {
       events.emit({ name: 'failed', ...facts(claimed), durationMs, errorKind: outcome.error.kind });
       if (!box.parksOn(claimed.candidate.source)) await this.queue.close(claimed.candidate);
     } else if (outcome.kind === 'retry') {
-      events.emit({ name: 'retrying', ...facts(claimed), durationMs, errorKind: outcome.error.kind, delayMs: outcome.delayMs });
+      events.emit({
+        name: 'retrying',
+        ...facts(claimed),
+        durationMs,
+        errorKind: outcome.error.kind,
+        delayMs: outcome.delayMs,
+      });
     }
   }
 

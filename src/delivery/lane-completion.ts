@@ -43,7 +43,8 @@ export class LaneCompletion {
     refuseUnlessHeld(lease, claim.id);
     const changed = await this.store.complete(tx.send, lease, completion, next);
     const written = changed === (next ? 2 : 1) || (changed === 1 && (await this.isMarked(tx, claim.id)));
-    if (!written) throw new ClaimLostError(claim.id, 'its claim or its lane was taken over; the handler was rolled back');
+    if (!written)
+      throw new ClaimLostError(claim.id, 'its claim or its lane was taken over; the handler was rolled back');
     refuseUnlessHeld(lease, claim.id);
     try {
       await tx.commit();
@@ -76,7 +77,12 @@ export class LaneCompletion {
    * which waits for a commit that is still under way: if that changes a row, the commit was not carried out; if it
    * changes none, the rows say what happened.
    */
-  private async settleDoubt(lease: Lease, success: Completion, next: ClaimRequest | null, failure: Completion): Promise<Completed> {
+  private async settleDoubt(
+    lease: Lease,
+    success: Completion,
+    next: ClaimRequest | null,
+    failure: Completion,
+  ): Promise<Completed> {
     for (let attempt = 1; lease.isHeld(); attempt++) {
       try {
         const changed = await this.store.complete(this.store.sendAlone, lease, failure, null);
@@ -111,7 +117,8 @@ export class LaneCompletion {
 const statusAfter = { success: 'success', failed: 'failed', retry: 'pending', released: 'pending' } as const;
 
 function refuseUnlessHeld(lease: Lease, id: string): void {
-  if (!lease.isHeld()) throw new ClaimLostError(id, 'the lease of its lane ran out before the commit; the handler was rolled back');
+  if (!lease.isHeld())
+    throw new ClaimLostError(id, 'the lease of its lane ran out before the commit; the handler was rolled back');
 }
 
 function isTransient(error: unknown): boolean {

@@ -1,8 +1,8 @@
 import type { MailroomEvents } from '../observability/index.js';
 import type { Candidate } from './candidate.js';
 import type { EntityOrderStore } from './entity-order.store.js';
-import type { LaneBox, LaneHandler } from './lane-handler.js';
 import type { LaneStore } from './lane.store.js';
+import type { LaneBox, LaneHandler } from './lane-handler.js';
 import type { UnknownTypes } from './unknown-types.js';
 
 /** Messages read ahead in one query. */

@@ -1,51 +1,17 @@
-import { randomBytes } from 'node:crypto';
-import type { DataSource } from 'typeorm';
-import type { Lease, LeaseKeeper } from '../lease/index.js';
-import type { MailroomEvents } from '../observability/index.js';
-import type { EntityOrderStore } from './entity-order.store.js';
+import type { Lease } from '../lease/index.js';
+import { announceRecovered } from './announce-recovered.js';
 import type { HandlerSession } from './handler-session.js';
+import type { Claim } from './lane.store.js';
 import { LaneAttempt } from './lane-attempt.js';
-import type { LaneCompletion } from './lane-completion.js';
-import type { LaneBox } from './lane-handler.js';
+import type { LaneContext, LaneParts, LaneRoundOptions } from './lane-parts.js';
 import { LaneQueue } from './lane-queue.js';
-import type { Claim, LaneStore } from './lane.store.js';
-import type { Recovered, RecoveryStore } from './recovery.store.js';
-import type { Solitude } from './solitude.js';
-import type { Stragglers } from './stragglers.js';
-import type { UnknownTypes } from './unknown-types.js';
+import type { Recovered } from './recovery.store.js';
 
 /** Why a round ended. `full` is the only end after which the next round starts at once. */
 export type RoundEnd = 'unavailable' | 'idle' | 'drained' | 'full' | 'yielded' | 'timeouts' | 'lost' | 'stopped';
 
-export interface LaneRoundOptions {
-  readonly batchSize: number;
-  readonly handlerTimeoutMs: number;
-  readonly timeoutsPerRound: number;
-  /** Claim length of handlers that are not transactional. */
-  readonly orphanAfterMs: number;
-  /** Nothing else of this process runs beside this lane, so a message that ends the process can be blamed for it. */
-  readonly onlyLane: boolean;
-}
-
-/** Everything a lane works with; shared by all lanes of a box but for the session. */
-export interface LaneParts {
-  readonly box: LaneBox;
-  readonly keeper: LeaseKeeper;
-  readonly store: LaneStore;
-  readonly order: EntityOrderStore;
-  readonly recovery: RecoveryStore;
-  readonly completion: LaneCompletion;
-  readonly unknown: UnknownTypes;
-  readonly stragglers: Stragglers;
-  readonly solitude: Solitude;
-  readonly events: MailroomEvents;
-  readonly dataSource: DataSource;
-  newSession(): HandlerSession;
-  leaseName(lane: number): string;
-}
-
 /** One pass over a lane: take its lease, then message by message until there is a reason to stop. */
-export class LaneRound {
+export class LaneRound implements LaneContext {
   readonly running = new Map<string, Claim>();
   handled = 0;
 
@@ -89,7 +55,7 @@ export class LaneRound {
     if (!lease) return 'unavailable';
     const session = this.parts.newSession();
     try {
-      await this.announce(recovered);
+      await announceRecovered(recovered, this.parts);
       return await this.consume(lease, session);
     } finally {
       await session.close();
@@ -125,27 +91,4 @@ export class LaneRound {
     // One message is in work when the next one is chosen, so this is asked before it is counted.
     return this.handled >= this.options.batchSize ? 'full' : null;
   }
-
-  private async announce(recovered: readonly Recovered[]): Promise<void> {
-    await announceRecovered(recovered, this.parts);
-  }
-}
-
-/** Tells what recovery did, and lets the followers of messages that ended with it come back. */
-export async function announceRecovered(
-  recovered: readonly Recovered[],
-  { events, order, box }: Pick<LaneParts, 'events' | 'order' | 'box'>,
-): Promise<void> {
-  for (const { orphan, status } of recovered) {
-    const facts = { id: orphan.id, source: orphan.source, type: orphan.type, attempt: Number(orphan.attempts) };
-    events.emit({ name: 'recovered', ...facts, status });
-    if (status !== 'failed') continue;
-    events.emit({ name: 'failed', ...facts, durationMs: 0, errorKind: 'crashed' });
-    if (orphan.open !== null && !box.parksOn(orphan.source)) await order.comeBack(orphan.open);
-  }
-}
-
-/** 128 random bits: the fence of one claim. */
-export function newClaimToken(): Buffer {
-  return randomBytes(16);
 }

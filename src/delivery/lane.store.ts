@@ -65,11 +65,7 @@ export class LaneStore {
    * replaced, and a claim of a message that somebody else moved meanwhile. True if the message is ours now.
    */
   async claim(lease: Lease, request: ClaimRequest): Promise<boolean> {
-    const result = await this.pool.execute(this.claimSql, [
-      ...leaseKey(lease),
-      ...claimValues(request),
-      request.id,
-    ]);
+    const result = await this.pool.execute(this.claimSql, [...leaseKey(lease), ...claimValues(request), request.id]);
     return result.affectedRows === 1;
   }
 
@@ -111,11 +107,10 @@ export class LaneStore {
   async abandon(completion: Completion): Promise<boolean> {
     const { name, id, open, finishedAt } = this.table;
     const { claim } = completion;
-    const result = await this.pool.execute(`UPDATE ${name} m FORCE INDEX (PRIMARY) ${outcomeSet(open, finishedAt)} ${ofClaim(id)}`, [
-      ...outcomeValues(completion),
-      claim.id,
-      claim.token,
-    ]);
+    const result = await this.pool.execute(
+      `UPDATE ${name} m FORCE INDEX (PRIMARY) ${outcomeSet(open, finishedAt)} ${ofClaim(id)}`,
+      [...outcomeValues(completion), claim.id, claim.token],
+    );
     return result.affectedRows === 1;
   }
 
@@ -208,7 +203,10 @@ function ofClaim(id: string): string {
 }
 
 /** In the order of the columns of `completeSql`: status, attempts, due (twice), open, finished, kind, message. */
-function outcomeValues({ outcome, park }: Completion): readonly [unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown] {
+function outcomeValues({
+  outcome,
+  park,
+}: Completion): readonly [unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown] {
   switch (outcome.kind) {
     case 'success':
       return ['success', 0, null, 0, 1, 1, null, null];
@@ -227,6 +225,13 @@ function bothValues(completion: Completion, next: ClaimRequest): readonly unknow
   const id = completion.claim.id;
   const [status, attempts, due, dueAgain, closed, finished, kind, message] = outcomeValues(completion);
   const [token, claimant, claimMs, claimMsAgain] = claimValues(next);
-  return [id, status, id, attempts, id, due, dueAgain, id, closed, id, finished, id, kind, id, message]
-    .concat([id, token, id, claimant, id, claimMs, claimMsAgain]) as readonly unknown[];
+  return [id, status, id, attempts, id, due, dueAgain, id, closed, id, finished, id, kind, id, message].concat([
+    id,
+    token,
+    id,
+    claimant,
+    id,
+    claimMs,
+    claimMsAgain,
+  ]) as readonly unknown[];
 }

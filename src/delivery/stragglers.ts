@@ -38,9 +38,20 @@ export class Stragglers {
   private async finish(straggler: Straggler): Promise<void> {
     const { candidate, outcome, park } = straggler;
     if (!(await this.store.abandon(straggler))) return;
-    const facts = { id: candidate.id, source: candidate.source, type: candidate.type, attempt: Number(candidate.attempts) + 1 };
+    const facts = {
+      id: candidate.id,
+      source: candidate.source,
+      type: candidate.type,
+      attempt: Number(candidate.attempts) + 1,
+    };
     if (outcome.kind === 'retry') {
-      this.events.emit({ name: 'retrying', ...facts, durationMs: 0, errorKind: outcome.error.kind, delayMs: outcome.delayMs });
+      this.events.emit({
+        name: 'retrying',
+        ...facts,
+        durationMs: 0,
+        errorKind: outcome.error.kind,
+        delayMs: outcome.delayMs,
+      });
     } else if (outcome.kind === 'failed') {
       this.events.emit({ name: 'failed', ...facts, durationMs: 0, errorKind: outcome.error.kind });
       if (candidate.open !== null && !park) await this.order.comeBack(candidate.open);

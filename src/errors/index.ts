@@ -2,7 +2,7 @@ export { ClaimLostError } from './claim-lost.error.js';
 export { DatabaseUnavailableError } from './database-unavailable.error.js';
 export { HandlerRegistrationError } from './handler-registration.error.js';
 export { HandlerTimeoutError } from './handler-timeout.error.js';
-export { IntakeRefusedError, type IntakeRefusal } from './intake-refused.error.js';
+export { type IntakeRefusal, IntakeRefusedError } from './intake-refused.error.js';
 export { InvalidOptionsError } from './invalid-options.error.js';
 export { MailroomError } from './mailroom.error.js';
 export { PermanentFailureError } from './permanent-failure.error.js';

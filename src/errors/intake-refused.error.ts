@@ -15,7 +15,7 @@ const statusOf: Readonly<Record<IntakeRefusal, number>> = {
   signature: 401,
   'too-large': 413,
   invalid: 400,
-  unsupported: 400,
+  unsupported: 415,
   overloaded: 503,
   unavailable: 503,
   draining: 503,

@@ -3,6 +3,8 @@ import { MailroomError } from './mailroom.error.js';
 /** An option is missing, unknown, out of range or contradicts another: the application does not start. */
 export class InvalidOptionsError extends MailroomError {
   readonly code = 'MAILROOM_INVALID_OPTIONS';
+  /** The value in words; the value itself may be a secret. */
+  readonly received: string;
 
   /**
    * @param path where the option stands, for example `inbox.lease.ttl`
@@ -11,10 +13,11 @@ export class InvalidOptionsError extends MailroomError {
    */
   constructor(
     readonly path: string,
-    readonly received: unknown,
+    received: unknown,
     readonly expected: string,
   ) {
     super(`${path}: got ${describe(path, received)}; ${expected}`);
+    this.received = describe(path, received);
   }
 }
 

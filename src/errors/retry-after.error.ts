@@ -10,7 +10,11 @@ export class RetryAfterError extends MailroomError {
   readonly delayMs: number;
 
   /** @param delay milliseconds or '30s' style text, zero or more; a wrong one throws `InvalidOptionsError` */
-  constructor(delay: Duration, message = 'the handler asked for a later attempt', options?: { readonly cause?: unknown }) {
+  constructor(
+    delay: Duration,
+    message = 'the handler asked for a later attempt',
+    options?: { readonly cause?: unknown },
+  ) {
     super(message, options);
     this.delayMs = parseDuration(delay, 'RetryAfterError.delay');
   }

@@ -12,7 +12,11 @@ export interface LeaseTimes {
 /** Past the gate but without the lease yet: look whether there is work, then take the row or leave. */
 export interface Entrance {
   /** Null while another instance holds the row. The entrance is used up either way. */
-  take(options: { readonly maxHoldMs: number; readonly observer?: LeaseObserver; readonly onTaken?: OnTaken }): Promise<Lease | null>;
+  take(options: {
+    readonly maxHoldMs: number;
+    readonly observer?: LeaseObserver;
+    readonly onTaken?: OnTaken;
+  }): Promise<Lease | null>;
   leave(): Promise<void>;
 }
 
@@ -48,7 +52,12 @@ export class LeaseKeeper {
     return this.gate.close();
   }
 
-  private async take(name: string, since: number, pass: GatePass, options: Parameters<Entrance['take']>[0]): Promise<Lease | null> {
+  private async take(
+    name: string,
+    since: number,
+    pass: GatePass,
+    options: Parameters<Entrance['take']>[0],
+  ): Promise<Lease | null> {
     let fence: string | null = null;
     try {
       fence = await this.rows.take(name, this.owner, this.times.ttlMs, options.onTaken);

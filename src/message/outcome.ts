@@ -50,5 +50,7 @@ function fingerprint(kind: string): string {
 /** The column counts code points, JavaScript counts UTF-16 units, and a pair must not be cut in half. */
 function cut(text: string): string {
   if (text.length <= messageLength) return text.toWellFormed();
-  return Array.from(text.slice(0, messageLength * 2).toWellFormed()).slice(0, messageLength).join('');
+  return Array.from(text.slice(0, messageLength * 2).toWellFormed())
+    .slice(0, messageLength)
+    .join('');
 }

@@ -5,16 +5,33 @@ export type MailroomEvent =
   | { readonly name: 'ignored'; readonly source: string }
   | { readonly name: 'refused'; readonly source: string; readonly refusal: string }
   | (MessageFacts & { readonly name: 'succeeded'; readonly durationMs: number })
-  | (MessageFacts & { readonly name: 'retrying'; readonly durationMs: number; readonly errorKind: string; readonly delayMs: number })
+  | (MessageFacts & {
+      readonly name: 'retrying';
+      readonly durationMs: number;
+      readonly errorKind: string;
+      readonly delayMs: number;
+    })
   | (MessageFacts & { readonly name: 'failed'; readonly durationMs: number; readonly errorKind: string })
   | (MessageFacts & { readonly name: 'released' })
   | (MessageFacts & { readonly name: 'claim-lost'; readonly reason: string })
   | (MessageFacts & { readonly name: 'recovered'; readonly status: 'pending' | 'failed' })
-  | { readonly name: 'put-off'; readonly source: string; readonly type: string; readonly count: number; readonly reason: string }
+  | {
+      readonly name: 'put-off';
+      readonly source: string;
+      readonly type: string;
+      readonly count: number;
+      readonly reason: string;
+    }
   | { readonly name: 'lease-lost'; readonly lease: string; readonly reason: string }
   | { readonly name: 'lease-renewed'; readonly lease: string; readonly tookMs: number }
   | { readonly name: 'lease-renewal-failed'; readonly lease: string }
-  | { readonly name: 'round'; readonly lane: number; readonly end: string; readonly messages: number; readonly durationMs: number }
+  | {
+      readonly name: 'round';
+      readonly lane: number;
+      readonly end: string;
+      readonly messages: number;
+      readonly durationMs: number;
+    }
   | { readonly name: 'round-failed'; readonly lane: number | null; readonly error: unknown };
 
 interface MessageFacts {

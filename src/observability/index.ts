@@ -3,4 +3,10 @@
  * message is emitted after its outcome was committed, so it is never about something that was rolled back. After a
  * crash an event may be missing; the table is the truth.
  */
-export { type MailroomEvent, type MailroomEventName, type MailroomEventOf, MailroomEvents, type MailroomListener } from './events.js';
+export {
+  type MailroomEvent,
+  type MailroomEventName,
+  type MailroomEventOf,
+  MailroomEvents,
+  type MailroomListener,
+} from './events.js';

@@ -1,0 +1,17 @@
+import { crashedKind } from './candidate.js';
+import type { LaneParts } from './lane-parts.js';
+import type { Recovered } from './recovery.store.js';
+
+/** Tells what recovery did, after its commit, and lets the followers of messages that ended with it come back. */
+export async function announceRecovered(
+  recovered: readonly Recovered[],
+  { events, order, box }: Pick<LaneParts, 'events' | 'order' | 'box'>,
+): Promise<void> {
+  for (const { orphan, status } of recovered) {
+    const facts = { id: orphan.id, source: orphan.source, type: orphan.type, attempt: Number(orphan.attempts) };
+    events.emit({ name: 'recovered', ...facts, status });
+    if (status !== 'failed') continue;
+    events.emit({ name: 'failed', ...facts, durationMs: 0, errorKind: crashedKind });
+    if (orphan.open !== null && !box.parksOn(orphan.source)) await order.comeBack(orphan.open);
+  }
+}

@@ -1,0 +1,125 @@
+import { Logger } from '@nestjs/common';
+import type { SchedulerRegistry } from '@nestjs/schedule';
+import type { DataSource } from 'typeorm';
+import { ControlPool, type Dialect, detectDialect } from '../database/index.js';
+import {
+  EntityOrderStore,
+  HandlerSession,
+  LaneCompletion,
+  type LaneParts,
+  LaneStore,
+  PutOffStore,
+  RecoveryStore,
+  Solitude,
+  Stragglers,
+  UnknownTypes,
+} from '../delivery/index.js';
+import { LeaseKeeper, LeaseRowStore, newInstanceId, openGate, RedisGate } from '../lease/index.js';
+import type { MailroomEvents } from '../observability/index.js';
+import { HandlerRegistry } from './handler-registry.js';
+import { InboxService } from './inbox.service.js';
+import { InboxConsumer } from './inbox-consumer.js';
+import { InboxDispatcher } from './inbox-dispatcher.js';
+import { type InboxOptions, type ResolvedInboxOptions, resolveInboxOptions } from './inbox-options.js';
+import { inboxTable } from './inbox-table.js';
+import { Intake } from './intake.js';
+import { IntakeStore } from './intake.store.js';
+import { WebhookEndpoint } from './webhook-endpoint.js';
+
+/** Time beyond its timeout after which the server ends the connection of a handler whose process is frozen. */
+const waitSlackSeconds = 30;
+
+/** The inbox, put together. */
+export interface InboxParts {
+  readonly options: ResolvedInboxOptions;
+  readonly registry: HandlerRegistry;
+  readonly pool: ControlPool;
+  readonly intake: Intake;
+  readonly consumer: InboxConsumer;
+  readonly endpoint: WebhookEndpoint;
+  readonly service: InboxService;
+  /** What the server is; asked once, and again after a failure. */
+  dialect(): Promise<Dialect>;
+}
+
+export interface InboxSurroundings {
+  readonly dataSource: DataSource;
+  readonly events: MailroomEvents;
+  readonly scheduler: SchedulerRegistry | undefined;
+}
+
+/** @throws InvalidOptionsError when the options are wrong */
+export function buildInbox(given: InboxOptions, { dataSource, events, scheduler }: InboxSurroundings): InboxParts {
+  const options = resolveInboxOptions(given);
+  const pool = new ControlPool(dataSource, { size: options.controlPool });
+  const dialect = once(() => detectDialect(pool));
+  const registry = new HandlerRegistry(options);
+  const table = inboxTable('inbox_message');
+  const dispatcher = new InboxDispatcher(registry, options, pool, table);
+  const store = new LaneStore(pool, table);
+  const order = new EntityOrderStore(pool, table);
+  const parts: LaneParts = {
+    box: dispatcher,
+    keeper: leaseKeeper(options, pool, namespaceOf(options, dataSource)),
+    store,
+    order,
+    recovery: new RecoveryStore(pool, table, dispatcher),
+    completion: new LaneCompletion(store),
+    unknown: new UnknownTypes(new PutOffStore(pool, table)),
+    stragglers: new Stragglers(store, order, events),
+    solitude: new Solitude(),
+    events,
+    dataSource,
+    newSession: () =>
+      new HandlerSession(dataSource, dialect, Math.ceil(registry.longestTimeoutMs() / 1000) + waitSlackSeconds),
+    leaseName: (lane) => `inbox:lane:${lane}`,
+  };
+  const consumer = new InboxConsumer(options, parts, scheduler);
+  const intake = new Intake(options, new IntakeStore(pool, table.name), events, (lane) => consumer.wake(lane));
+  return {
+    options,
+    registry,
+    pool,
+    intake,
+    consumer,
+    endpoint: new WebhookEndpoint(intake, options),
+    service: new InboxService(intake, consumer),
+    dialect,
+  };
+}
+
+function leaseKeeper(options: ResolvedInboxOptions, pool: ControlPool, namespace: string): LeaseKeeper {
+  const { backend, redis, ttl, renew } = options.lease;
+  const gate =
+    backend === 'redis' ? new RedisGate({ redis, namespace, onError: quietly(new Logger('InboxLease')) }) : openGate;
+  return new LeaseKeeper(gate, new LeaseRowStore(pool), newInstanceId(), { ttlMs: ttl, renewMs: renew });
+}
+
+function namespaceOf(options: ResolvedInboxOptions, dataSource: DataSource): string {
+  return (
+    options.namespace ??
+    (typeof dataSource.options.database === 'string' ? dataSource.options.database : dataSource.driver.database) ??
+    'mailroom'
+  );
+}
+
+/** A Redis that is away reports an error with every reconnect; one line each half minute tells as much. */
+function quietly(logger: Logger): (error: Error) => void {
+  let lastAt = Number.NEGATIVE_INFINITY;
+  return (error) => {
+    if (performance.now() - lastAt < 30_000) return;
+    lastAt = performance.now();
+    logger.warn({ msg: 'Redis is not available; messages are stored and wait', error: error.message });
+  };
+}
+
+function once<T>(ask: () => Promise<T>): () => Promise<T> {
+  let answer: Promise<T> | undefined;
+  return () => {
+    answer ??= ask().catch((error: unknown) => {
+      answer = undefined;
+      throw error;
+    });
+    return answer;
+  };
+}

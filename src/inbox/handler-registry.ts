@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import { backoff, count, duration, flag, parseOptions } from '../config/index.js';
+import { HandlerRegistrationError } from '../errors/handler-registration.error.js';
+import type { RetryPolicy } from '../message/retry-policy.js';
+import type { InboxContext } from './inbox-context.js';
+import type { InboxHandlerMetadata } from './inbox-handler.decorator.js';
+import type { InboxMessage } from './inbox-message.js';
+import type { ResolvedInboxOptions } from './inbox-options.js';
+
+export interface RegisteredHandler {
+  /** `Class.method`, for errors and logs. */
+  readonly name: string;
+  readonly source: string | null;
+  readonly type: string;
+  readonly timeoutMs: number;
+  readonly policy: RetryPolicy;
+  readonly transactional: boolean;
+  call(message: InboxMessage, context: InboxContext): unknown;
+}
+
+const schema = z.strictObject({
+  type: z.string().regex(/^[\x21-\x7e]{1,128}$/, "write a type of 1 to 128 printable ASCII characters, or '*'"),
+  source: z.string().optional(),
+  timeout: duration({ min: 1, max: 3_600_000 }).optional(),
+  maxRetry: count(0, 1_000).optional(),
+  backoff: backoff.optional(),
+  transactional: flag.default(true),
+});
+
+/** Every type that no handler names. */
+const anyType = '*';
+
+/** Which handler gets a message: source and type before type alone, a named type before '*'. */
+export class HandlerRegistry {
+  private readonly handlers = new Map<string, RegisteredHandler>();
+
+  constructor(private readonly options: ResolvedInboxOptions) {}
+
+  /**
+   * @param name `Class.method`
+   * @throws HandlerRegistrationError for a second handler of the same kind or an unknown source
+   * @throws InvalidOptionsError for a wrong option
+   */
+  add(name: string, metadata: InboxHandlerMetadata, call: RegisteredHandler['call']): void {
+    const options = parseOptions(schema, metadata, `@InboxHandler of ${name}`);
+    const { sources, handlerTimeout, maxRetry, backoff: moduleBackoff, orphanAfter } = this.options;
+    if (options.source !== undefined && !Object.hasOwn(sources, options.source)) {
+      const known = Object.keys(sources).join(', ') || 'none';
+      throw new HandlerRegistrationError(name, `there is no source '${options.source}'; inbox.sources has: ${known}`);
+    }
+    const timeoutMs = options.timeout ?? handlerTimeout;
+    if (!options.transactional && timeoutMs >= orphanAfter) {
+      throw new HandlerRegistrationError(
+        name,
+        `its timeout of ${timeoutMs} ms must be less than inbox.orphanAfter (${orphanAfter} ms)`,
+      );
+    }
+    const key = keyOf(options.source ?? null, options.type);
+    const other = this.handlers.get(key);
+    if (other) {
+      const kind = `type '${options.type}' of ${options.source ? `source '${options.source}'` : 'every source'}`;
+      throw new HandlerRegistrationError(name, `${other.name} already handles ${kind}; one message has one handler`);
+    }
+    this.handlers.set(key, {
+      name,
+      source: options.source ?? null,
+      type: options.type,
+      timeoutMs,
+      policy: { maxRetry: options.maxRetry ?? maxRetry, backoff: options.backoff ?? moduleBackoff },
+      transactional: options.transactional,
+      call,
+    });
+  }
+
+  find(source: string, type: string): RegisteredHandler | null {
+    const { handlers } = this;
+    return (
+      handlers.get(keyOf(source, type)) ??
+      handlers.get(keyOf(null, type)) ??
+      handlers.get(keyOf(source, anyType)) ??
+      handlers.get(keyOf(null, anyType)) ??
+      null
+    );
+  }
+
+  get size(): number {
+    return this.handlers.size;
+  }
+
+  /** The longest time that any handler may take, for limits that must lie above it. */
+  longestTimeoutMs(): number {
+    return Math.max(this.options.handlerTimeout, ...[...this.handlers.values()].map((handler) => handler.timeoutMs));
+  }
+}
+
+function keyOf(source: string | null, type: string): string {
+  return `${source ?? ''}\0${type}`;
+}

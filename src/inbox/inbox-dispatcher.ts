@@ -1,0 +1,101 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Logger } from '@nestjs/common';
+import type { ControlPool, Row } from '../database/index.js';
+import type { AttemptTools, BoxTable, Candidate, LaneBox, LaneHandler } from '../delivery/index.js';
+import type { HandlerRegistry, RegisteredHandler } from './handler-registry.js';
+import type { InboxContext } from './inbox-context.js';
+import { InboxMessage, type StoredMessage } from './inbox-message.js';
+import type { ResolvedInboxOptions } from './inbox-options.js';
+
+/** What the code under a handler can ask for without being handed it. */
+export interface AmbientMessage {
+  readonly messageId: string;
+  readonly traceId: string;
+}
+
+const ambient = new AsyncLocalStorage<AmbientMessage>();
+
+/** The message that is being handled in this asynchronous context; undefined outside a handler. */
+export function currentMessage(): AmbientMessage | undefined {
+  return ambient.getStore();
+}
+
+/** From a message to its handler: finds it by source and type, decodes lazily, and gives it its context. */
+export class InboxDispatcher implements LaneBox {
+  private readonly bound = new Map<RegisteredHandler, LaneHandler>();
+
+  constructor(
+    private readonly registry: HandlerRegistry,
+    private readonly options: ResolvedInboxOptions,
+    private readonly pool: ControlPool,
+    private readonly table: BoxTable,
+  ) {}
+
+  handlerFor(source: string, type: string): LaneHandler | null {
+    const handler = this.registry.find(source, type);
+    if (!handler) return null;
+    const known = this.bound.get(handler);
+    if (known) return known;
+    const laneHandler = this.bind(handler);
+    this.bound.set(handler, laneHandler);
+    return laneHandler;
+  }
+
+  parksOn(source: string): boolean {
+    return Object.hasOwn(this.options.sources, source) && this.options.sources[source]?.onFailure === 'park';
+  }
+
+  maxRetryOf(source: string, type: string): number {
+    return this.registry.find(source, type)?.policy.maxRetry ?? this.options.maxRetry;
+  }
+
+  private bind(handler: RegisteredHandler): LaneHandler {
+    const logger = new Logger(handler.name);
+    return {
+      timeoutMs: handler.timeoutMs,
+      policy: handler.policy,
+      transactional: handler.transactional,
+      invoke: async (candidate, tools) => {
+        const message = new InboxMessage(await this.withBody(candidate));
+        const traceId = traceIdOf(message);
+        const context = contextOf(message.id, traceId, tools, logger);
+        await ambient.run({ messageId: message.id, traceId }, () => handler.call(message, context));
+      },
+    };
+  }
+
+  /** Large bodies were left out when the message was read ahead. */
+  private async withBody(candidate: Candidate): Promise<StoredMessage> {
+    const message = candidate as Candidate & StoredMessage & { readonly body_bytes: number | null };
+    if (message.body !== null || !message.body_bytes) return message;
+    const [row] = await this.pool.rows<Row & { body: Buffer | null }>(
+      `SELECT body FROM ${this.table.name} WHERE id = ?`,
+      [candidate.id],
+    );
+    return { ...message, body: row?.body ?? null };
+  }
+}
+
+function contextOf(messageId: string, traceId: string, tools: AttemptTools, logger: Logger): InboxContext {
+  return {
+    get manager() {
+      return tools.manager();
+    },
+    signal: tools.signal,
+    attempt: tools.attempt,
+    messageId,
+    traceId,
+    logger,
+  };
+}
+
+/** The trace id of a W3C traceparent (version-traceid-parentid-flags), else the request's id, else the message's. */
+function traceIdOf(message: InboxMessage): string {
+  try {
+    const { traceparent, 'x-request-id': requestId } = message.headers;
+    return /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(traceparent ?? '')?.[1] ?? requestId ?? message.id;
+  } catch {
+    // Headers that cannot be decoded are the handler's to meet, not a reason to fail before it.
+    return message.id;
+  }
+}

@@ -1,0 +1,199 @@
+import type { Cluster, Redis } from 'ioredis';
+import { z } from 'zod';
+import { type BackoffOption, backoff, count, type Duration, duration, flag, parseOptions } from '../config/index.js';
+import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import { type SourceOptions, sourceSchema } from './source-options.js';
+
+/** Options of `InboxModule.forRoot`. Durations are milliseconds or text such as '30s'. */
+export interface InboxOptions {
+  /** Whether this instance handles messages. Intake works either way. Default false: a start-up warning says so. */
+  readonly enabled?: boolean;
+  /** Prefix of everything in Redis; two applications may share one. Default: the database's name. */
+  readonly namespace?: string;
+  /**
+   * Name of the TypeORM DataSource, as given to `TypeOrmModule.forRoot({ name })`; with `forRootAsync` it stands beside
+   * `useFactory`. Default: the unnamed one.
+   */
+  readonly dataSource?: string;
+  /** Who pushes, by name (at most 64 ASCII characters). */
+  readonly sources: Readonly<Record<string, SourceOptions>>;
+  readonly lease?: LeaseOptions;
+  /** How often a lane looks whether its next round is due. Costs no query. Default 1s. */
+  readonly tick?: Duration;
+  /** Pause between rounds of a lane when there is nothing to do: one claim query each. Default 2s. */
+  readonly roundInterval?: Duration;
+  /**
+   * True: a full round starts the next one at once, and intake wakes the consumer of the same process. False keeps the
+   * fixed pace of one batch per roundInterval. Default true.
+   */
+  readonly continuous?: boolean;
+  /**
+   * Lanes of messages, each handled strictly in order by one instance at a time. 1 is one consumer in the whole fleet.
+   * May change at any time: the order within an entity does not depend on it. Default 1.
+   */
+  readonly lanes?: number;
+  /** Messages that a round handles at most before the lease is offered to others. Default 50. */
+  readonly batchSize?: number;
+  /** Retries after the first attempt. Default 3. */
+  readonly maxRetry?: number;
+  /** Delay before each retry. Default [30s, 2m, 10m]; the last value repeats. */
+  readonly backoff?: BackoffOption;
+  /** Time a handler has. After it its signal is aborted and its transaction ended. Default 60s. */
+  readonly handlerTimeout?: Duration;
+  /** Timeouts in a row after which a round ends and waits one roundInterval. Default 3. */
+  readonly timeoutsPerRound?: number;
+  /**
+   * How long a claim of a handler with `transactional: false` lives without a sign of its owner. Must exceed every
+   * handler's timeout, or a slow handler is started a second time. Default 5m.
+   */
+  readonly orphanAfter?: Duration;
+  /** How often orphans are looked for, beside the change of a lane's holder. Default 30s. */
+  readonly recoveryInterval?: Duration;
+  /** Connections of mailroom's own, for intake, claims and leases. Default 4. */
+  readonly controlPool?: number;
+  readonly intake?: {
+    /** No commit by then: the sender is answered 503 with Retry-After and pushes again. Default 2s. */
+    readonly ackTimeout?: Duration;
+    /** Larger bodies are answered 413. Default 1 MiB; per source too. */
+    readonly maxBodyBytes?: number;
+    /** Pushes in work at the same time; more are answered 503. Default 1000. */
+    readonly maxInFlight?: number;
+  };
+  readonly shutdown?: {
+    /** How long readiness says 503 before anything stops, for the load balancer to notice. Default 5s. */
+    readonly readinessDelay?: Duration;
+    /** Time for everything, the delay included; the platform's killer usually fires at 30s. Default 25s. */
+    readonly deadline?: Duration;
+  };
+}
+
+export interface LeaseOptions {
+  /**
+   * 'redis' puts redlock in front of the lease rows, so that idle instances do not poll the database; while Redis is
+   * away nothing is handled. 'database' needs no Redis. Default 'database'.
+   */
+  readonly backend?: 'redis' | 'database';
+  /** A URL, or an ioredis client, or several of either that are independent of each other. Clients are duplicated, not used. */
+  readonly redis?: string | Redis | Cluster | readonly (string | Redis | Cluster)[];
+  /** How long a lane stays with an instance that gave no sign. Default 30s. */
+  readonly ttl?: Duration;
+  /** How often a held lease is renewed. Default a third of ttl. */
+  readonly renew?: Duration;
+}
+
+const redis = z.union(
+  [
+    z.string().min(1),
+    z.custom<Redis | Cluster>((value) => typeof (value as { duplicate?: unknown } | null)?.duplicate === 'function'),
+  ],
+  { error: 'write a redis:// URL or an ioredis client' },
+);
+
+const schema = z.strictObject({
+  enabled: flag.default(false),
+  namespace: z.string().min(1).max(64).optional(),
+  dataSource: z.string().min(1).optional(),
+  sources: z.record(
+    z.string().regex(/^[\x21-\x7e]{1,64}$/, 'name a source with 1 to 64 printable ASCII characters'),
+    sourceSchema,
+    { error: 'write an object of sources by name' },
+  ),
+  lease: z
+    .strictObject({
+      backend: z.enum(['redis', 'database'], { error: "write 'redis' or 'database'" }).default('database'),
+      redis: z
+        .union([redis, z.array(redis).nonempty()], {
+          error: 'write a redis:// URL, an ioredis client or a list of them',
+        })
+        .optional(),
+      ttl: duration({ min: 500, max: 3_600_000 }).default(30_000),
+      renew: duration({ min: 100 }).optional(),
+    })
+    .prefault({}),
+  tick: duration({ min: 10, max: 60_000 }).default(1_000),
+  roundInterval: duration({ min: 10, max: 3_600_000 }).default(2_000),
+  continuous: flag.default(true),
+  lanes: count(1, 256).default(1),
+  batchSize: count(1, 1_000).default(50),
+  maxRetry: count(0, 1_000).default(3),
+  backoff: backoff.prefault(['30s', '2m', '10m']),
+  handlerTimeout: duration({ min: 1, max: 3_600_000 }).default(60_000),
+  timeoutsPerRound: count(1, 100).default(3),
+  orphanAfter: duration({ min: 1_000 }).default(300_000),
+  recoveryInterval: duration({ min: 100, max: 3_600_000 }).default(30_000),
+  controlPool: count(2, 100).default(4),
+  intake: z
+    .strictObject({
+      ackTimeout: duration({ min: 10, max: 60_000 }).default(2_000),
+      maxBodyBytes: count(0, 1_073_741_824).default(1_048_576),
+      maxInFlight: count(1, 1_000_000).default(1_000),
+    })
+    .prefault({}),
+  shutdown: z
+    .strictObject({
+      readinessDelay: duration({ max: 600_000 }).default(5_000),
+      deadline: duration({ min: 1, max: 3_600_000 }).default(25_000),
+    })
+    .prefault({}),
+});
+
+export type ResolvedInboxOptions = ReturnType<typeof resolveInboxOptions>;
+
+/**
+ * Checks the options and fills in the defaults.
+ * @throws InvalidOptionsError with the option's path, the value and what to write instead
+ */
+export function resolveInboxOptions(options: InboxOptions) {
+  const { lease, ...parsed } = parseOptions(schema, options, 'inbox');
+  const clients = lease.redis === undefined ? [] : [lease.redis].flat();
+  if (lease.backend === 'redis' && clients.length === 0) {
+    throw new InvalidOptionsError(
+      'inbox.lease.redis',
+      undefined,
+      "write a redis:// URL or an ioredis client, or set lease.backend to 'database'",
+    );
+  }
+  if (lease.backend === 'database' && clients.length > 0) {
+    throw new InvalidOptionsError(
+      'inbox.lease.backend',
+      lease.backend,
+      "lease.redis is given: set lease.backend to 'redis', or leave lease.redis out",
+    );
+  }
+  const renew = lease.renew ?? Math.floor(lease.ttl / 3);
+  if (renew >= lease.ttl / 2) {
+    throw new InvalidOptionsError(
+      'inbox.lease.renew',
+      renew,
+      `write less than half of lease.ttl (${lease.ttl} ms), so that one renewal may fail`,
+    );
+  }
+  if (parsed.orphanAfter <= parsed.handlerTimeout) {
+    throw new InvalidOptionsError(
+      'inbox.orphanAfter',
+      parsed.orphanAfter,
+      `write more than inbox.handlerTimeout (${parsed.handlerTimeout} ms)`,
+    );
+  }
+  if (parsed.shutdown.readinessDelay >= parsed.shutdown.deadline) {
+    throw new InvalidOptionsError(
+      'inbox.shutdown.readinessDelay',
+      parsed.shutdown.readinessDelay,
+      `write less than inbox.shutdown.deadline (${parsed.shutdown.deadline} ms)`,
+    );
+  }
+  const paths = new Map<string, string>();
+  for (const [name, source] of Object.entries(parsed.sources)) {
+    if (source.path === undefined) continue;
+    const other = paths.get(source.path);
+    if (other !== undefined) {
+      throw new InvalidOptionsError(
+        `inbox.sources.${name}.path`,
+        source.path,
+        `source ${other} has the same path; give each source its own`,
+      );
+    }
+    paths.set(source.path, name);
+  }
+  return { ...parsed, lease: { backend: lease.backend, ttl: lease.ttl, renew, redis: clients } };
+}

@@ -1,0 +1,86 @@
+import {
+  type BeforeApplicationShutdown,
+  Logger,
+  type OnApplicationBootstrap,
+  type OnApplicationShutdown,
+  type OnModuleInit,
+} from '@nestjs/common';
+import type { HttpAdapterHost } from '@nestjs/core';
+import { unsupportedServer } from '../database/index.js';
+import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import type { InboxParts } from './build-inbox.js';
+import type { HandlerExplorer } from './handler-explorer.js';
+import { cannotMount, mountWebhooks } from './mount-webhooks.js';
+
+/** Starts and stops the inbox with the application. Everything of ours ends before TypeORM and Redis are closed. */
+export class InboxLifecycle
+  implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown, OnApplicationShutdown
+{
+  private readonly logger = new Logger('InboxModule');
+  private stopping: Promise<void> | undefined;
+
+  constructor(
+    private readonly parts: InboxParts,
+    private readonly explorer: HandlerExplorer,
+    private readonly adapters: HttpAdapterHost,
+  ) {}
+
+  async onModuleInit(): Promise<void> {
+    const { registry, endpoint } = this.parts;
+    this.explorer.explore(registry);
+    await this.checkServer();
+    if (endpoint.paths.size > 0 && !(await mountWebhooks(this.adapters.httpAdapter, endpoint))) {
+      this.logger.warn(cannotMount([...endpoint.paths.keys()]));
+    }
+  }
+
+  onApplicationBootstrap(): void {
+    const { options, registry, consumer } = this.parts;
+    if (!options.enabled) {
+      this.logger.warn('inbox.enabled is false: pushes are stored, but nothing handles them in this instance');
+    } else if (registry.size === 0) {
+      this.logger.warn('the inbox is enabled, but no method is marked with @InboxHandler: messages will wait');
+    }
+    consumer.start();
+  }
+
+  /** Before the HTTP server and the DataSource close. */
+  beforeApplicationShutdown(): Promise<void> {
+    this.stopping ??= this.drain();
+    return this.stopping;
+  }
+
+  /** When start-up failed half-way, Nest calls this alone. */
+  async onApplicationShutdown(): Promise<void> {
+    await this.beforeApplicationShutdown();
+  }
+
+  /** True from the first moment of the shutdown: readiness must say 503. */
+  get isDraining(): boolean {
+    return this.stopping !== undefined;
+  }
+
+  private async drain(): Promise<void> {
+    const { options, intake, consumer, pool } = this.parts;
+    const deadlineAt = performance.now() + options.shutdown.deadline;
+    if (this.adapters.httpAdapter?.getHttpServer?.()?.listening) await pause(options.shutdown.readinessDelay);
+    intake.drain();
+    await consumer.stop(Math.max(0, deadlineAt - performance.now()));
+    while (intake.pending > 0 && performance.now() < deadlineAt) await pause(5);
+    await pool.close();
+  }
+
+  private async checkServer(): Promise<void> {
+    try {
+      const problem = unsupportedServer(await this.parts.dialect());
+      if (problem) throw new InvalidOptionsError('dataSource', undefined, problem);
+    } catch (error) {
+      if (error instanceof InvalidOptionsError) throw error;
+      this.logger.warn({ msg: 'the database could not be asked for its version', error: (error as Error).message });
+    }
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

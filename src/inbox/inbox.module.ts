@@ -1,0 +1,78 @@
+import { type DynamicModule, type FactoryProvider, Module, type ModuleMetadata, type Provider } from '@nestjs/common';
+import { DiscoveryModule, DiscoveryService, HttpAdapterHost, MetadataScanner } from '@nestjs/core';
+import { SchedulerRegistry } from '@nestjs/schedule';
+import { getDataSourceToken } from '@nestjs/typeorm';
+import type { DataSource } from 'typeorm';
+import { MailroomEvents } from '../observability/index.js';
+import { buildInbox, type InboxParts } from './build-inbox.js';
+import { HandlerExplorer } from './handler-explorer.js';
+import { InboxLifecycle } from './inbox.lifecycle.js';
+import { InboxService } from './inbox.service.js';
+import type { InboxOptions } from './inbox-options.js';
+import { inboxOptionsToken, inboxPartsToken } from './tokens.js';
+
+/** Options of `InboxModule.forRootAsync`. */
+export interface InboxAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
+  readonly inject?: FactoryProvider['inject'];
+  /** Name of the TypeORM DataSource. Default: the unnamed one. */
+  readonly dataSource?: string;
+  // biome-ignore lint/suspicious/noExplicitAny: the parameters are what `inject` names
+  readonly useFactory: (...args: any[]) => InboxOptions | Promise<InboxOptions>;
+}
+
+/**
+ * Stores what third parties push before it is acknowledged, and handles it safely afterwards. Import it once, in the
+ * root module; `InboxService` and `MailroomEvents` can be injected everywhere.
+ */
+@Module({})
+// biome-ignore lint/complexity/noStaticOnlyClass: a Nest module is a class with static factories
+export class InboxModule {
+  static forRoot(options: InboxOptions): DynamicModule {
+    return moduleOf({ provide: inboxOptionsToken, useValue: options }, [], options.dataSource);
+  }
+
+  static forRootAsync({ imports = [], inject = [], dataSource, useFactory }: InboxAsyncOptions): DynamicModule {
+    return moduleOf({ provide: inboxOptionsToken, inject, useFactory }, imports, dataSource);
+  }
+}
+
+function moduleOf(
+  options: Provider,
+  imports: NonNullable<ModuleMetadata['imports']>,
+  dataSource: string | undefined,
+): DynamicModule {
+  return {
+    module: InboxModule,
+    global: true,
+    imports: [...imports, DiscoveryModule],
+    providers: [
+      options,
+      MailroomEvents,
+      {
+        provide: inboxPartsToken,
+        // Timers are shown in @nestjs/schedule's registry where the application imports ScheduleModule.
+        inject: [
+          inboxOptionsToken,
+          getDataSourceToken(dataSource),
+          MailroomEvents,
+          { token: SchedulerRegistry, optional: true },
+        ],
+        useFactory: (given: InboxOptions, source: DataSource, events: MailroomEvents, scheduler?: SchedulerRegistry) =>
+          buildInbox(given, { dataSource: source, events, scheduler }),
+      },
+      { provide: InboxService, inject: [inboxPartsToken], useFactory: (parts: InboxParts) => parts.service },
+      {
+        provide: HandlerExplorer,
+        inject: [DiscoveryService, MetadataScanner],
+        useFactory: (discovery: DiscoveryService, scanner: MetadataScanner) => new HandlerExplorer(discovery, scanner),
+      },
+      {
+        provide: InboxLifecycle,
+        inject: [inboxPartsToken, HandlerExplorer, HttpAdapterHost],
+        useFactory: (parts: InboxParts, explorer: HandlerExplorer, adapters: HttpAdapterHost) =>
+          new InboxLifecycle(parts, explorer, adapters),
+      },
+    ],
+    exports: [InboxService, MailroomEvents, inboxPartsToken, InboxLifecycle],
+  };
+}

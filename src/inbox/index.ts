@@ -1,0 +1,29 @@
+/**
+ * InboxModule: what third parties push is stored before it is acknowledged, then handled safely.
+ *
+ *   webhook-endpoint -> intake (signature, accept, keys) -> intake.store: one committed row -> 200 with a receipt
+ *   lane-runner -> delivery: lease of the lane, claim, handler, outcome -> inbox-dispatcher -> your @InboxHandler
+ *
+ * States: pending (waiting for its first attempt or for a retry) -> processing -> success | failed; held while an older
+ * message of its entity waits. Who sees a message as `failed` must decide: nothing moves it any more.
+ *
+ * Guarantees: a 2xx is a commit. A message is handled until it succeeds or is failed. What its handler writes through
+ * `ctx.manager` commits together with its success, once, also over crashes. Messages of one entity are handled in order.
+ *
+ * Windows in which a handler runs again for the same message: its process ended, was frozen or lost its lane before the
+ * commit; its transaction lost a deadlock; it timed out. Effects outside the database can then happen twice.
+ */
+export { buildInbox, type InboxParts, type InboxSurroundings } from './build-inbox.js';
+export { InboxLifecycle } from './inbox.lifecycle.js';
+export { type InboxAsyncOptions, InboxModule } from './inbox.module.js';
+export { InboxService } from './inbox.service.js';
+export type { InboxContext } from './inbox-context.js';
+export { type AmbientMessage, currentMessage } from './inbox-dispatcher.js';
+export { InboxHandler, type InboxHandlerOptions } from './inbox-handler.decorator.js';
+export { InboxMessage } from './inbox-message.js';
+export type { InboxOptions, LeaseOptions } from './inbox-options.js';
+export type { ReceiveOptions } from './intake.js';
+export { Push, type PushInput } from './push.js';
+export type { PushResponse, Receipt } from './receipt.js';
+export type { KeyValue, SourceOptions } from './source-options.js';
+export { inboxPartsToken } from './tokens.js';

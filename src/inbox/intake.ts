@@ -1,0 +1,177 @@
+import type { EntityManager } from 'typeorm';
+import { isConnectionError, isReadOnly, isRetryable } from '../database/index.js';
+import { DatabaseUnavailableError } from '../errors/database-unavailable.error.js';
+import { IntakeRefusedError } from '../errors/intake-refused.error.js';
+import { MailroomError } from '../errors/mailroom.error.js';
+import type { MailroomEvents } from '../observability/index.js';
+import type { ResolvedInboxOptions } from './inbox-options.js';
+import type { IntakeStore, Stored } from './intake.store.js';
+import { draftMessages, type MessageDraft } from './message-draft.js';
+import { Push, type PushInput } from './push.js';
+import type { Receipt } from './receipt.js';
+import type { ResolvedSource } from './source-options.js';
+
+export interface ReceiveOptions {
+  /** Store within this manager's open transaction: the receipt is then only as good as that transaction's commit. */
+  readonly manager?: EntityManager;
+}
+
+/** The way in: signature, acceptance, keys, one committed row per message, receipt. */
+export class Intake {
+  private inFlight = 0;
+  private draining = false;
+
+  constructor(
+    private readonly options: ResolvedInboxOptions,
+    private readonly store: IntakeStore,
+    private readonly events: MailroomEvents,
+    private readonly wake: (lane: number) => void,
+  ) {}
+
+  /** Pushes in work right now. */
+  get pending(): number {
+    return this.inFlight;
+  }
+
+  /** New pushes are answered 503 from now on; those in work are finished. */
+  drain(): void {
+    this.draining = true;
+  }
+
+  /** The limit that an endpoint must enforce while it reads. */
+  maxBodyBytes(source: string): number {
+    return this.sourceOf(source).maxBodyBytes ?? this.options.intake.maxBodyBytes;
+  }
+
+  /**
+   * Stores a push and returns its receipt, an array with `split`. Resolves only after the commit.
+   * @throws IntakeRefusedError when nothing was stored, or when it is not known whether it was
+   */
+  async receive(
+    name: string,
+    input: PushInput,
+    { manager }: ReceiveOptions = {},
+  ): Promise<Receipt | readonly Receipt[]> {
+    if (this.draining) throw this.refused(name, new IntakeRefusedError('draining', 'this instance is stopping'));
+    if (this.inFlight >= this.options.intake.maxInFlight) {
+      throw this.refused(
+        name,
+        new IntakeRefusedError('overloaded', `more than ${this.options.intake.maxInFlight} pushes are in work`),
+      );
+    }
+    this.inFlight++;
+    try {
+      const work = this.take(name, input, manager);
+      return await (manager ? work : this.inTime(work));
+    } catch (error) {
+      throw this.refused(name, asRefusal(name, error));
+    } finally {
+      this.inFlight--;
+    }
+  }
+
+  private async take(
+    name: string,
+    input: PushInput,
+    manager: EntityManager | undefined,
+  ): Promise<Receipt | readonly Receipt[]> {
+    const source = this.sourceOf(name);
+    const push = new Push(input);
+    if (push.rawBody.length > this.maxBodyBytes(name)) {
+      throw new IntakeRefusedError(
+        'too-large',
+        `source ${name}: the body has more than ${this.maxBodyBytes(name)} bytes`,
+      );
+    }
+    await verifySignature(name, source, push);
+    if (source.accept && !accepts(name, source.accept, push)) {
+      this.events.emit({ name: 'ignored', source: name });
+      return { id: null, duplicate: false, status: 'ignored' };
+    }
+    const drafts = draftMessages(name, source, push, { lanes: this.options.lanes });
+    const stored = await this.save(drafts, manager);
+    const receipts = stored.map((one, index) => this.receipt(drafts[index] as MessageDraft, one));
+    // With a manager the rows are not there yet; the next round finds them after the commit.
+    if (!manager) for (const lane of new Set(drafts.map((draft) => draft.lane))) this.wake(lane);
+    return source.split ? receipts : (receipts[0] as Receipt);
+  }
+
+  private async save(drafts: readonly MessageDraft[], manager: EntityManager | undefined): Promise<Stored[]> {
+    if (manager) return this.store.storeWith(manager, drafts);
+    const [only] = drafts;
+    return drafts.length === 1 && only ? [await this.store.storeOne(only)] : this.store.storeAll(drafts);
+  }
+
+  private receipt({ source, type }: MessageDraft, { id, duplicate }: Stored): Receipt {
+    this.events.emit({ name: duplicate ? 'duplicate' : 'stored', source, type, id });
+    return { id, duplicate, status: duplicate ? 'duplicate' : 'stored' };
+  }
+
+  private sourceOf(name: string): ResolvedSource {
+    const source = Object.hasOwn(this.options.sources, name) ? this.options.sources[name] : undefined;
+    if (!source)
+      throw new IntakeRefusedError(
+        'unknown-source',
+        `there is no source ${JSON.stringify(name.slice(0, 64))} in inbox.sources`,
+      );
+    return source;
+  }
+
+  /** The sender must have its answer in time. A row that appears after it is found as a duplicate of the next push. */
+  private async inTime<T>(work: Promise<T>): Promise<T> {
+    let timer: NodeJS.Timeout | undefined;
+    const { ackTimeout } = this.options.intake;
+    work.catch(() => undefined);
+    try {
+      return await Promise.race([
+        work,
+        new Promise<never>((_resolve, reject) => {
+          timer = setTimeout(
+            () => reject(new DatabaseUnavailableError(`no commit within ${ackTimeout} ms`)),
+            ackTimeout,
+          );
+        }),
+      ]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  private refused(source: string, error: IntakeRefusedError): IntakeRefusedError {
+    const known = Object.hasOwn(this.options.sources, source) ? source : 'unknown';
+    this.events.emit({ name: 'refused', source: known, refusal: error.refusal });
+    return error;
+  }
+}
+
+async function verifySignature(name: string, { verify }: ResolvedSource, push: Push): Promise<void> {
+  if (!verify) return;
+  const verdict = await verify.verify({ headers: push.headers, rawBody: push.rawBody }, Date.now());
+  // The reason is for the log of whoever sets the webhook up; an attacker learns nothing from it.
+  if (!verdict.valid)
+    throw new IntakeRefusedError('signature', `source ${name}: the signature was refused`, { cause: verdict.reason });
+}
+
+function accepts(name: string, accept: (push: Push) => boolean, push: Push): boolean {
+  try {
+    return accept(push);
+  } catch (error) {
+    throw new IntakeRefusedError('invalid', `source ${name}: accept could not be read from the push`, { cause: error });
+  }
+}
+
+/** Any doubt is a 5xx, so that the sender pushes again; a 4xx says that the same push will never be taken. */
+function asRefusal(name: string, error: unknown): IntakeRefusedError {
+  if (error instanceof IntakeRefusedError) return error;
+  const number = (error as { errno?: unknown } | null)?.errno;
+  if (number === 1406 || number === 1366 || number === 1264 || number === 3140 || number === 4025) {
+    return new IntakeRefusedError('invalid', `source ${name}: a value does not fit its column`, { cause: error });
+  }
+  if (number === 1153 || number === 1301)
+    return new IntakeRefusedError('too-large', `source ${name}: the row is larger than the server takes`, {
+      cause: error,
+    });
+  const known = error instanceof MailroomError || isConnectionError(error) || isReadOnly(error) || isRetryable(error);
+  const why = known ? 'the database is not available' : 'it could not be stored';
+  return new IntakeRefusedError('unavailable', `source ${name}: ${why}; push it again`, { cause: error });
+}

@@ -1,0 +1,99 @@
+import type { SchedulerRegistry } from '@nestjs/schedule';
+import { type LaneParts, LaneRound, type LaneRoundOptions, type RoundEnd } from '../delivery/index.js';
+import { FixedDelayLoop } from '../schedule/index.js';
+
+export interface LaneRunnerOptions extends LaneRoundOptions {
+  readonly tickMs: number;
+  readonly roundIntervalMs: number;
+  readonly continuous: boolean;
+}
+
+/** Beyond the longest round that is allowed, one pass counts as hung. */
+const passSlackMs = 60_000;
+
+/** Keeps one lane going: decides from memory alone whether a round is due, and runs it. */
+export class LaneRunner {
+  private readonly loop: FixedDelayLoop;
+  private readonly stopping = new AbortController();
+  private dueAt = 0;
+  private woken = false;
+
+  constructor(
+    private readonly lane: number,
+    private readonly parts: LaneParts,
+    private readonly options: LaneRunnerOptions,
+    private readonly deadline: AbortSignal,
+    private readonly onError: (lane: number, error: unknown) => void,
+    registry: SchedulerRegistry | undefined,
+    loopName: string,
+  ) {
+    this.loop = new FixedDelayLoop({
+      name: loopName,
+      delayMs: options.tickMs,
+      passDeadlineMs: Math.min(2_147_000_000, options.batchSize * options.handlerTimeoutMs + passSlackMs),
+      pass: () => this.tick(),
+      onError: (error) => this.failed(error),
+      registry,
+    });
+  }
+
+  start(): void {
+    this.loop.start();
+  }
+
+  /** There is a new message: the next round need not wait for its time. */
+  wake(): void {
+    if (!this.options.continuous) return;
+    this.woken = true;
+    this.loop.wake();
+  }
+
+  /** Claims nothing more; resolves when the message in work is finished, or given up at the deadline. */
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    await this.loop.stop();
+  }
+
+  ageMs(): number {
+    return this.loop.ageMs();
+  }
+
+  /** One round now, whatever the time; for tests and `runOnce()`. */
+  async runOnce(): Promise<RoundEnd> {
+    const startedAt = performance.now();
+    const round = new LaneRound(this.lane, this.parts, this.options, this.stopping.signal, this.deadline);
+    const end = await round.run();
+    this.parts.events.emit({
+      name: 'round',
+      lane: this.lane,
+      end,
+      messages: round.handled,
+      durationMs: performance.now() - startedAt,
+    });
+    return end;
+  }
+
+  private async tick(): Promise<void> {
+    if (!this.woken && performance.now() < this.dueAt) return;
+    const wasWoken = this.woken;
+    this.woken = false;
+    const startedAt = performance.now();
+    const end = await this.runOnce();
+    const { continuous, roundIntervalMs } = this.options;
+    if (!continuous) {
+      this.dueAt = startedAt + roundIntervalMs;
+    } else if (end === 'full') {
+      this.wake();
+    } else {
+      // Another instance was in when the wake came, and may have looked just before the message appeared: look again soon.
+      this.dueAt = end === 'unavailable' && wasWoken ? 0 : performance.now() + roundIntervalMs;
+    }
+    // A wake that came meanwhile must not shorten the pause of a lane that yielded or timed out.
+    if (end === 'yielded' || end === 'timeouts') this.woken = false;
+  }
+
+  private failed(error: unknown): void {
+    this.dueAt = performance.now() + this.options.roundIntervalMs;
+    this.onError(this.lane, error);
+  }
+}

@@ -1,0 +1,151 @@
+import { IntakeRefusedError } from '../errors/intake-refused.error.js';
+import { entityHash, laneOf } from '../message/entity-hash.js';
+import { keyBytes } from './message-key.js';
+import type { Push } from './push.js';
+import type { KeyValue, ResolvedSource } from './source-options.js';
+
+/** A message as it will be stored. */
+export interface MessageDraft {
+  readonly source: string;
+  readonly type: string;
+  readonly dedupKey: Buffer | null;
+  readonly entityKey: Buffer | null;
+  readonly open: string | null;
+  readonly lane: number;
+  readonly sequence: string | null;
+  readonly headers: string | null;
+  readonly contentType: string | null;
+  readonly body: Buffer;
+}
+
+export interface DraftOptions {
+  readonly lanes: number;
+}
+
+const typePattern = /^[\x21-\x7e]{1,128}$/;
+const mostItems = 500;
+const alwaysStored = ['content-type', 'traceparent', 'tracestate', 'x-request-id'];
+/** Headers are for tracing and decoding; a sender must not fill the table with them. */
+const longestHeader = 1_000;
+
+/**
+ * The messages of a push: one, or one per item of `split`.
+ * @throws IntakeRefusedError (400) when the source's functions cannot make sense of it
+ */
+export function draftMessages(name: string, source: ResolvedSource, push: Push, options: DraftOptions): MessageDraft[] {
+  const headers = storedHeaders(push, source.storeHeaders ?? []);
+  if (!source.split) return [draft(name, source, push, push.rawBody, undefined, headers, options)];
+  const items = evaluate(name, 'split', () => source.split?.(push));
+  if (!Array.isArray(items) || items.length === 0 || items.length > mostItems) {
+    throw new IntakeRefusedError('invalid', `source ${name}: split must give 1 to ${mostItems} items`);
+  }
+  return items.map((item) => draft(name, source, push, itemBytes(name, item), item, headers, options));
+}
+
+function draft(
+  name: string,
+  source: ResolvedSource,
+  push: Push,
+  body: Buffer,
+  item: unknown,
+  headers: string | null,
+  { lanes }: DraftOptions,
+): MessageDraft {
+  const type =
+    typeof source.type === 'string' ? source.type : evaluate(name, 'type', () => callType(source, push, item));
+  if (typeof type !== 'string' || !typePattern.test(type)) {
+    throw new IntakeRefusedError('invalid', `source ${name}: type must be 1 to 128 printable ASCII characters`);
+  }
+  const { dedupKey: dedup, entityKey: entity, sequence } = source;
+  const dedupKey = dedup
+    ? key(
+        name,
+        'dedupKey',
+        evaluate(name, 'dedupKey', () => dedup(push, item)),
+        'required',
+      )
+    : null;
+  const entityKey = entity
+    ? key(
+        name,
+        'entityKey',
+        evaluate(name, 'entityKey', () => entity(push, item)),
+        'optional',
+      )
+    : null;
+  return {
+    source: name,
+    type,
+    dedupKey,
+    entityKey,
+    // With order 'skip' no message ever waits for another, so there is nothing to keep open.
+    open: entityKey && source.order === 'block' ? entityHash(name, entityKey) : null,
+    lane: entityKey ? laneOf(name, entityKey, lanes) : 0,
+    sequence: sequence
+      ? position(
+          name,
+          evaluate(name, 'sequence', () => sequence(push, item)),
+        )
+      : null,
+    headers,
+    contentType: push.contentType?.slice(0, 128) ?? null,
+    body,
+  };
+}
+
+function callType(source: ResolvedSource, push: Push, item: unknown): string {
+  return typeof source.type === 'string' ? source.type : source.type(push, item);
+}
+
+/** Runs one of the user's functions; what it throws says that the push is not as expected. */
+function evaluate<T>(name: string, option: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw new IntakeRefusedError('invalid', `source ${name}: ${option} could not be read from the push`, {
+      cause: error,
+    });
+  }
+}
+
+function key(
+  name: string,
+  option: string,
+  value: KeyValue | null | undefined,
+  need: 'required' | 'optional',
+): Buffer | null {
+  if (value === null || (value === undefined && need === 'optional')) return null;
+  const bytes = value === undefined ? null : keyBytes(value);
+  if (bytes === null) {
+    throw new IntakeRefusedError(
+      'invalid',
+      `source ${name}: ${option} must give text, a whole number up to 2^53, a bigint or bytes, not empty`,
+    );
+  }
+  return bytes;
+}
+
+function position(name: string, value: number | bigint | null | undefined): string | null {
+  if (value === null || value === undefined) return null;
+  if (typeof value === 'bigint' ? value >= -(2n ** 63n) && value < 2n ** 63n : Number.isSafeInteger(value))
+    return value.toString();
+  throw new IntakeRefusedError('invalid', `source ${name}: sequence must give a whole number`);
+}
+
+/** An item is stored as the JSON of the parsed value: the bytes of a part of a body have no boundaries of their own. */
+function itemBytes(name: string, item: unknown): Buffer {
+  if (Buffer.isBuffer(item)) return item;
+  const text = evaluate(name, 'split', () => JSON.stringify(item)) as string | undefined;
+  if (text === undefined)
+    throw new IntakeRefusedError('invalid', `source ${name}: split gave an item that is no JSON value`);
+  return Buffer.from(text);
+}
+
+function storedHeaders(push: Push, further: readonly string[]): string | null {
+  const stored: Record<string, string> = {};
+  for (const header of [...alwaysStored, ...further]) {
+    const value = push.header(header);
+    if (value !== undefined) stored[header] = value.slice(0, longestHeader).toWellFormed();
+  }
+  return Object.keys(stored).length === 0 ? null : JSON.stringify(stored);
+}

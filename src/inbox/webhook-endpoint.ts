@@ -1,0 +1,125 @@
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import { Logger } from '@nestjs/common';
+import { IntakeRefusedError } from '../errors/intake-refused.error.js';
+import type { ResolvedInboxOptions } from './inbox-options.js';
+import type { Intake } from './intake.js';
+import { AbortedPushError, discardRest, readBody } from './read-body.js';
+import type { PushResponse, Receipt } from './receipt.js';
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Buffer;
+}
+
+/** The mounted path of a source: reads the bytes, takes the push in, answers. The same for every HTTP adapter. */
+export class WebhookEndpoint {
+  private readonly logger = new Logger('InboxWebhook');
+  readonly paths: ReadonlyMap<string, string>;
+
+  constructor(
+    private readonly intake: Intake,
+    private readonly options: ResolvedInboxOptions,
+  ) {
+    const mounted = Object.entries(options.sources).flatMap(([name, { path }]) =>
+      path === undefined ? [] : [[path, name] as const],
+    );
+    this.paths = new Map(mounted);
+  }
+
+  /** Answers one request of node:http. Never rejects. */
+  async serve(
+    source: string,
+    request: IncomingMessage & { readonly ip?: string },
+    response: ServerResponse,
+  ): Promise<void> {
+    const answer = await this.answer(source, request, () => readBody(request, this.intake.maxBodyBytes(source)));
+    if (!answer || response.destroyed) return;
+    const unread = !request.readableEnded;
+    if (unread) discardRest(request);
+    response.writeHead(answer.status, {
+      ...answer.headers,
+      'content-length': Buffer.byteLength(answer.body),
+      ...(unread ? { connection: 'close' } : {}),
+    });
+    response.end(answer.body);
+  }
+
+  /** Null when the sender has gone away. Never rejects. */
+  async answer(
+    source: string,
+    request: IncomingMessage & { readonly ip?: string },
+    body: () => Promise<Buffer>,
+  ): Promise<Answer | null> {
+    try {
+      const rawBody = await body();
+      const ip = request.ip ?? request.socket?.remoteAddress;
+      const receipt = await this.intake.receive(source, { rawBody, headers: request.headers, ...(ip ? { ip } : {}) });
+      return this.accepted(source, receipt);
+    } catch (error) {
+      if (error instanceof AbortedPushError) return null;
+      return this.refused(source, error);
+    }
+  }
+
+  private accepted(source: string, receipt: Receipt | readonly Receipt[]): Answer {
+    const respond = this.options.sources[source]?.respond;
+    if (!respond) return json(200, receipt);
+    try {
+      const { status = 200, headers = {}, body } = respond(receipt);
+      return answerOf({ status, headers, body });
+    } catch (error) {
+      // The row is committed: an error answer would only make the sender push it again.
+      this.logger.error({
+        msg: 'respond threw; the receipt was sent instead',
+        source,
+        error: (error as Error | null)?.message,
+      });
+      return json(200, receipt);
+    }
+  }
+
+  private refused(source: string, error: unknown): Answer {
+    if (!(error instanceof IntakeRefusedError)) {
+      this.logger.error({ msg: 'a push could not be taken in', source, error: (error as Error | null)?.message });
+      return problem(500, 'the push could not be taken in');
+    }
+    const { refusal, statusCode, retryAfterMs, cause } = error;
+    const detail = {
+      msg: 'a push was refused',
+      source,
+      refusal,
+      reason: typeof cause === 'string' ? cause : (cause as Error | undefined)?.message,
+    };
+    if (statusCode >= 500) this.logger.warn(detail);
+    else this.logger.debug(detail);
+    const retry: Record<string, string> =
+      retryAfterMs === undefined ? {} : { 'retry-after': retryAfterSeconds(retryAfterMs) };
+    return problem(statusCode, error.message, retry);
+  }
+}
+
+/** Whole seconds, spread a little, so that the senders of a refused burst do not come back together. */
+function retryAfterSeconds(ms: number): string {
+  return String(Math.max(1, Math.ceil((ms / 1000) * (1 + Math.random()))));
+}
+
+function answerOf({
+  status,
+  headers,
+  body,
+}: Required<Pick<PushResponse, 'status' | 'headers'>> & { body?: unknown }): Answer {
+  if (body === undefined) return { status, headers, body: '' };
+  if (typeof body === 'string' || Buffer.isBuffer(body)) return { status, headers, body };
+  return { ...json(status, body), headers: { 'content-type': 'application/json; charset=utf-8', ...headers } };
+}
+
+function json(status: number, body: unknown): Answer {
+  return { status, headers: { 'content-type': 'application/json; charset=utf-8' }, body: JSON.stringify(body) };
+}
+
+/** The shape of Nest's own error answers. */
+function problem(status: number, message: string, headers: Readonly<Record<string, string>> = {}): Answer {
+  const answer = json(status, { statusCode: status, message, error: STATUS_CODES[status] ?? 'Error' });
+  return { ...answer, headers: { ...answer.headers, ...headers } };
+}

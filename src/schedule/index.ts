@@ -1,0 +1,5 @@
+/**
+ * Loops with a fixed pause after each pass (not an interval, so passes never overlap), visible in the application's
+ * SchedulerRegistry. A loop never dies: what a pass throws is reported, a pass that hangs is left behind.
+ */
+export { FixedDelayLoop, type FixedDelayLoopOptions } from './fixed-delay-loop.js';
