@@ -9,6 +9,9 @@ export interface WaitOptions {
   readonly intervalMs?: number;
 }
 
+/** What is left of a type once it is known to be truthy. */
+export type Truthy<T> = Exclude<T, undefined | null | false | 0 | ''>;
+
 /**
  * Looks at `condition` again and again until it gives something truthy, and returns that.
  *
@@ -16,12 +19,12 @@ export interface WaitOptions {
  *
  * @throws Error naming `what` after `timeoutMs`, with the condition's last value, or its last error as `cause`.
  */
-export async function waitUntil<T>(condition: () => T | Promise<T>, options: WaitOptions): Promise<T> {
+export async function waitUntil<T>(condition: () => T | Promise<T>, options: WaitOptions): Promise<Truthy<T>> {
   const { what, timeoutMs = 10_000, intervalMs = 20 } = options;
   const deadline = performance.now() + timeoutMs;
   for (;;) {
     const look = await attempt(condition);
-    if (look.error === undefined && look.value) return look.value;
+    if (look.error === undefined && look.value) return look.value as Truthy<T>;
     if (performance.now() >= deadline) {
       const seen =
         look.error === undefined ? `last seen: ${JSON.stringify(look.value)}` : `last error: ${String(look.error)}`;

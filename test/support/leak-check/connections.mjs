@@ -8,7 +8,8 @@ export async function openConnections(databases) {
   const found = [];
   for (const serverUrl of new Set(databases.map((database) => database.serverUrl))) {
     const names = new Set(databases.filter((database) => database.serverUrl === serverUrl).map(({ name }) => name));
-    const connection = await createConnection(serverUrl);
+    const connection = await createConnection(serverUrl).catch(nullIfGone);
+    if (connection === null) continue;
     try {
       const [rows] = await connection.query('SHOW FULL PROCESSLIST');
       for (const { Id, db, Command, Info } of rows) {
@@ -19,4 +20,10 @@ export async function openConnections(databases) {
     }
   }
   return found;
+}
+
+/** A private server that the file removed has no connections. */
+function nullIfGone(error) {
+  if (error.code === 'ECONNREFUSED') return null;
+  throw error;
 }

@@ -33,9 +33,15 @@ export default class LeakCheckEnvironment extends TestEnvironment {
 
   async handleTestEvent(event, state) {
     if (event.name !== 'run_finish') return;
-    const leaks = await this.#leaksAfterSettling();
-    if (leaks.length > 0) state.unhandledErrors.push(leakError(leaks));
-    await this.#endEverything(state);
+    // Errors are handed over and not thrown: a throw here would hide the results of the tests.
+    const report = (error) => state.unhandledErrors.push(error);
+    try {
+      const leaks = await this.#leaksAfterSettling();
+      if (leaks.length > 0) report(leakError(leaks));
+    } catch (error) {
+      report(error);
+    }
+    await this.#endEverything(report);
   }
 
   async #leaksAfterSettling() {
@@ -57,10 +63,8 @@ export default class LeakCheckEnvironment extends TestEnvironment {
   }
 
   /** A leak fails its file only: it must neither disturb the next file nor keep the run from ending. */
-  async #endEverything(state) {
-    for (const resource of this.#ledger.open) {
-      await resource.close().catch((error) => state.unhandledErrors.push(error));
-    }
+  async #endEverything(report) {
+    for (const resource of this.#ledger.open) await resource.close().catch(report);
     this.#timers.end();
     this.#handles.end();
   }
