@@ -175,11 +175,7 @@ export class HandlerTransaction {
     this.refuseIfEnded();
     await this.begin();
     this.refuseIfEnded();
-    const connect = this.runner.connect;
-    // The original asks for the connection before it first awaits; only a handler's own connect() is behind our back.
-    this.runner.connect = this.original.connect;
-    const sent = this.original.query(sql, values, true);
-    this.runner.connect = connect;
+    const sent = this.sendRaw(sql, values);
     try {
       const result = (await sent) as { raw: unknown };
       this.note(sql, result.raw);
@@ -187,6 +183,17 @@ export class HandlerTransaction {
     } catch (error) {
       if (endsTransaction(error)) this.doom('the server ended it', error);
       throw error;
+    }
+  }
+
+  /** The original asks for its connection before it first awaits; only a handler's own connect() is behind our back. */
+  private sendRaw(sql: string, values?: unknown[]): Promise<unknown> {
+    const { connect } = this.runner;
+    this.runner.connect = this.original.connect;
+    try {
+      return this.original.query(sql, values, true);
+    } finally {
+      this.runner.connect = connect;
     }
   }
 
@@ -209,7 +216,7 @@ export class HandlerTransaction {
     try {
       await this.runner.broadcaster.broadcast('BeforeTransactionStart');
       // The session is READ COMMITTED already, whatever default the DataSource has.
-      await this.original.query('START TRANSACTION');
+      await this.sendRaw('START TRANSACTION');
       inside.transactionDepth = 1;
       await this.runner.broadcaster.broadcast('AfterTransactionStart');
     } catch (error) {
