@@ -102,9 +102,9 @@ function isOurs(folder) {
 }
 
 function isAbandoned(manifest, place) {
-  if (manifest === null || manifest.place.host !== place.host) return false;
-  if (manifest.place.boot !== place.boot) return true;
-  return manifest.place.pidNamespace === place.pidNamespace && !isSameProcess(manifest.owner);
+  if (manifest === null) return false;
+  const isHere = manifest.place.host === place.host && manifest.place.pidNamespace === place.pidNamespace;
+  return isHere && !isSameProcess(manifest.owner);
 }
 
 function readManifest(folder) {

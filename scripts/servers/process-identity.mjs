@@ -1,31 +1,24 @@
 // Who a process is. A pid alone is no identity: it is used again after its owner died. A pid and its start time are one,
-// within one boot of one machine and one pid namespace (the place).
+// within one machine and one pid namespace (the place).
 import { spawnSync } from 'node:child_process';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-/**
- * Where pids of this process mean something: host name, boot and pid namespace.
- * `boot` and `pidNamespace` are '' on systems without /proc (macOS), where a start time is a date and needs no boot.
- */
+/** Where pids of this process mean something. `pidNamespace` is '' on systems without such (macOS). */
 export function thisPlace() {
-  return {
-    host: hostname(),
-    boot: orEmpty(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()),
-    pidNamespace: orEmpty(() => readlinkSync('/proc/self/ns/pid')),
-  };
+  return { host: hostname(), pidNamespace: orEmpty(() => readlinkSync('/proc/self/ns/pid')) };
 }
 
 /**
  * The start time of a running process as an opaque text that is equal for the same process only, or `null` when there is no
- * such process or only its zombie is left. Clock ticks since boot on Linux, a date in whole seconds elsewhere.
+ * such process or only its zombie is left. Clock ticks since a named boot on Linux, a date in whole seconds elsewhere.
  */
 export function startTimeOf(pid) {
   const stat = orEmpty(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
   if (stat !== '') {
     // The second field is the program's name in parentheses and may hold spaces and parentheses itself.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return fields[0] === 'Z' || fields[0] === 'X' ? null : fields[19];
+    return fields[0] === 'Z' || fields[0] === 'X' ? null : `${fields[19]}@${bootId()}`;
   }
   if (hasProc()) return null;
   const [state = '', ...started] = ps(pid, 'state=,lstart=').split(/\s+/);
@@ -46,6 +39,10 @@ export function isSameProcess(identity) {
 /** The identity ({ pid, startedAt }) of a process that runs now; `startedAt` is null when it has ended already. */
 export function identify(pid) {
   return { pid, startedAt: startTimeOf(pid) };
+}
+
+function bootId() {
+  return orEmpty(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
 }
 
 function hasProc() {
