@@ -127,7 +127,6 @@ export class HandlerTransaction {
 
   private end(reason: string, cause?: unknown): void {
     this.ended = { reason, cause };
-    Object.assign(this.runner, { isTransactionActive: false, isReleased: true });
   }
 
   /** Repositories must see an open transaction before the first statement, or `save()` would open and commit its own. */
