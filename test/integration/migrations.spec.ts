@@ -99,6 +99,8 @@ describe('up and down', () => {
     const dataSource = await connect(fresh);
     await fresh.query('DROP TABLE outbox_message, mailroom_setting');
     await onRunner(dataSource, (runner) => migration.up(runner));
+    // Cut off after its last statement, before TypeORM wrote that it ran.
+    await onRunner(dataSource, (runner) => migration.up(runner));
     expect(await tablesOf(fresh)).toEqual(TABLES);
     expect(await fresh.query('SELECT name, value FROM mailroom_setting')).toEqual([
       { name: 'schema_version', value: '1' },
