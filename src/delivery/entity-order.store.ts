@@ -24,8 +24,8 @@ export class EntityOrderStore {
   async stepAside(open: string, head: string): Promise<number> {
     const { name, id, openIndex } = this.table;
     const rows = await this.pool.rows<Row & { id: string }>(
-      `SELECT CAST(${id} AS CHAR) AS id FROM ${name} FORCE INDEX (${openIndex})
-        WHERE ${this.table.open} = ? AND ${id} > ? AND status = 'pending' ORDER BY ${id} LIMIT ${stepSize}`,
+      `SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m FORCE INDEX (${openIndex})
+        WHERE m.${this.table.open} = ? AND m.${id} > ? AND m.status = 'pending' ORDER BY m.${id} LIMIT ${stepSize}`,
       [open, head],
     );
     if (rows.length > 0) {
@@ -46,8 +46,8 @@ export class EntityOrderStore {
   async comeBack(open: string): Promise<void> {
     const { name, id, openIndex } = this.table;
     const rows = await this.pool.rows<Row & { id: string; status: string }>(
-      `SELECT CAST(${id} AS CHAR) AS id, status FROM ${name} FORCE INDEX (${openIndex})
-        WHERE ${this.table.open} = ? ORDER BY ${id} LIMIT ${followersPerReturn}`,
+      `SELECT CAST(m.${id} AS CHAR) AS id, m.status FROM ${name} m FORCE INDEX (${openIndex})
+        WHERE m.${this.table.open} = ? ORDER BY m.${id} LIMIT ${followersPerReturn}`,
       [open],
     );
     if (rows[0]?.status !== 'held') return;

@@ -65,6 +65,8 @@ export class LaneQueue {
     const follower = this.ahead.some((other) => other.open === candidate.open && other.previous === candidate.id);
     if (!follower && (candidate.next_status === 'held' || this.steppedAside.has(candidate.open))) {
       await this.order.comeBack(candidate.open);
+      // Those that come back keep their due time, which lies before what was read already.
+      this.from = epoch;
       this.exhausted = false;
     }
   }

@@ -20,9 +20,9 @@ export class PutOffStore {
   async putOff(lane: number, source: string, type: string, delayMs: number): Promise<number> {
     const { name, id, claimIndex } = this.table;
     const rows = await this.pool.rows<Row & { id: string }>(
-      `SELECT CAST(${id} AS CHAR) AS id FROM ${name} FORCE INDEX (${claimIndex})
-        WHERE status = 'pending' AND lane = ? AND next_attempt_at <= UTC_TIMESTAMP(3) AND source = ? AND type = ?
-        ORDER BY next_attempt_at, ${id} LIMIT ${stepSize}`,
+      `SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m FORCE INDEX (${claimIndex})
+        WHERE m.status = 'pending' AND m.lane = ? AND m.next_attempt_at <= UTC_TIMESTAMP(3) AND m.source = ? AND m.type = ?
+        ORDER BY m.next_attempt_at, m.${id} LIMIT ${stepSize}`,
       [lane, source, type],
     );
     if (rows.length === 0) return 0;

@@ -29,4 +29,9 @@ export class InboxService {
   runOnce(): Promise<RoundEnd[]> {
     return this.consumer.runOnce();
   }
+
+  /** One recovery pass now: orphans are given back, entities that were left aside are put in order. For tests and scripts. */
+  recoverOnce(): Promise<void> {
+    return this.consumer.recover();
+  }
 }

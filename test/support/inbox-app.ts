@@ -87,7 +87,9 @@ export async function startInboxApp(database: TestDatabase, options: InboxAppOpt
     ],
     providers: [handlersClass(options.handlers ?? {}), ...(options.providers ?? [])],
   }).compile();
-  const app = module.createNestApplication({ logger: process.env.TEST_LOG ? ['log', 'warn', 'error', 'debug'] : false });
+  const app = module.createNestApplication({
+    logger: process.env.TEST_LOG ? ['log', 'warn', 'error', 'debug'] : false,
+  });
   const seen: MailroomEvent[] = [];
   const events = app.get(MailroomEvents);
   for (const name of observed) events.on(name, (event) => seen.push(event));

@@ -1,6 +1,7 @@
 // What becomes of a message: success, retry, failure, on a real server. Driven by runOnce(), nothing sleeps.
-import { drainInbox } from '../../../src/testing/index.js';
+
 import { PermanentFailureError, RetryAfterError } from '../../../src/index.js';
+import { drainInbox } from '../../../src/testing/index.js';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
 import { type InboxApp, type InboxAppOptions, pushJson, startInboxApp } from '../../support/inbox-app.js';
 
@@ -25,11 +26,15 @@ async function start(options: InboxAppOptions): Promise<InboxApp> {
 }
 
 const message = async (id: string) => {
-  const [row] = await database.query<Record<string, unknown>>('SELECT *, CAST(body AS CHAR) AS text FROM inbox_message WHERE id = ?', [id]);
+  const [row] = await database.query<Record<string, unknown>>(
+    'SELECT *, CAST(body AS CHAR) AS text FROM inbox_message WHERE id = ?',
+    [id],
+  );
   if (!row) throw new Error(`no message ${id}`);
   return row;
 };
-const effects = async () => (await database.query<{ note: string }>('SELECT note FROM effect ORDER BY id')).map((row) => row.note);
+const effects = async () =>
+  (await database.query<{ note: string }>('SELECT note FROM effect ORDER BY id')).map((row) => row.note);
 
 test('a pushed message is handled once and its writes commit with its success', async () => {
   const { inbox, events } = await start({
@@ -41,7 +46,13 @@ test('a pushed message is handled once and its writes commit with its success', 
   });
   const id = await pushJson(inbox, { type: 'greet', id: 'a', name: 'Ada' });
   await drainInbox(inbox);
-  expect(await message(id)).toMatchObject({ status: 'success', attempts: 1, claim_token: null, claimed_by: null, open_entity: null });
+  expect(await message(id)).toMatchObject({
+    status: 'success',
+    attempts: 1,
+    claim_token: null,
+    claimed_by: null,
+    open_entity: null,
+  });
   expect(await effects()).toEqual(['hello Ada']);
   expect(events('succeeded')).toMatchObject([{ id, source: 'test', type: 'greet', attempt: 1 }]);
 });
@@ -87,7 +98,10 @@ test('used-up retries end as failed, with the last error', async () => {
 });
 
 test('the backoff decides when a retry is due, on the clock of the database', async () => {
-  const { inbox } = await start({ inbox: { backoff: ['30s', '2m'] }, handlers: { later: () => Promise.reject(new Error('later')) } });
+  const { inbox } = await start({
+    inbox: { backoff: ['30s', '2m'] },
+    handlers: { later: () => Promise.reject(new Error('later')) },
+  });
   const id = await pushJson(inbox, { type: 'later' });
   await drainInbox(inbox);
   const due = 'SELECT TIMESTAMPDIFF(SECOND, updated_at, next_attempt_at) AS seconds FROM inbox_message WHERE id = ?';
@@ -103,16 +117,24 @@ test('a permanent failure is not tried again', async () => {
   });
   const id = await pushJson(inbox, { type: 'wrong' });
   await drainInbox(inbox);
-  expect(await message(id)).toMatchObject({ status: 'failed', attempts: 1, error_kind: 'conflict', error_message: 'no such contract' });
+  expect(await message(id)).toMatchObject({
+    status: 'failed',
+    attempts: 1,
+    error_kind: 'conflict',
+    error_message: 'no such contract',
+  });
 });
 
 test('RetryAfterError chooses the delay and counts as an attempt', async () => {
   const { inbox } = await start({ handlers: { busy: () => Promise.reject(new RetryAfterError('90s')) } });
   const id = await pushJson(inbox, { type: 'busy' });
   await drainInbox(inbox);
-  expect(await database.query('SELECT attempts, status, TIMESTAMPDIFF(SECOND, updated_at, next_attempt_at) AS seconds FROM inbox_message WHERE id = ?', [id])).toEqual([
-    { attempts: 1, status: 'pending', seconds: 90 },
-  ]);
+  expect(
+    await database.query(
+      'SELECT attempts, status, TIMESTAMPDIFF(SECOND, updated_at, next_attempt_at) AS seconds FROM inbox_message WHERE id = ?',
+      [id],
+    ),
+  ).toEqual([{ attempts: 1, status: 'pending', seconds: 90 }]);
 });
 
 test.each([
@@ -133,7 +155,9 @@ test('a body that cannot be decoded fails at once and the lane goes on', async (
     source: { type: 'doc' },
     handlers: { doc: (received) => void received.json },
   });
-  const cut = (await inbox.receive('test', { rawBody: '{"id":"1","half' }).catch((error) => error)) as { statusCode: number };
+  const cut = (await inbox.receive('test', { rawBody: '{"id":"1","half' }).catch((error) => error)) as {
+    statusCode: number;
+  };
   expect(cut.statusCode).toBe(400);
   const good = await pushJson(inbox, { id: 'good' });
   await database.query("UPDATE inbox_message SET body = '{\"half' WHERE id = ?", [good]);

@@ -1,8 +1,8 @@
 // The handler's transaction: never a success without its writes, never a late write, never somebody else's transaction.
 import { createConnection } from 'mysql2/promise';
-import { Entity, PrimaryColumn, Column, DataSource } from 'typeorm';
-import { drainInbox } from '../../../src/testing/index.js';
+import { Column, DataSource, Entity, PrimaryColumn } from 'typeorm';
 import { TransactionDoomedError } from '../../../src/index.js';
+import { drainInbox } from '../../../src/testing/index.js';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
 import { gate } from '../../support/gate.js';
 import { type InboxApp, type InboxAppOptions, pushJson, startInboxApp } from '../../support/inbox-app.js';
@@ -36,8 +36,10 @@ async function start(options: InboxAppOptions): Promise<InboxApp> {
   running = await startInboxApp(database, { ...options, dataSource: { entities: [Thing], ...options.dataSource } });
   return running;
 }
-const things = async () => Object.fromEntries((await database.query<Thing>('SELECT id, n FROM thing')).map((row) => [row.id, row.n]));
-const status = async (id: string) => (await database.query<{ status: string }>('SELECT status FROM inbox_message WHERE id = ?', [id]))[0]?.status;
+const things = async () =>
+  Object.fromEntries((await database.query<Thing>('SELECT id, n FROM thing')).map((row) => [row.id, row.n]));
+const status = async (id: string) =>
+  (await database.query<{ status: string }>('SELECT status FROM inbox_message WHERE id = ?', [id]))[0]?.status;
 
 test('repositories, query builders, nested transactions and parallel statements all join the transaction', async () => {
   const { inbox } = await start({
@@ -46,14 +48,23 @@ test('repositories, query builders, nested transactions and parallel statements 
       good: async (_message, ctx) => {
         await ctx.manager.save(Thing, { id: 10, n: 10 });
         await ctx.manager.transaction(async (nested) => void (await nested.increment(Thing, { id: 10 }, 'n', 5)));
-        await ctx.manager.transaction(async (nested) => {
-          await nested.increment(Thing, { id: 10 }, 'n', 1_000);
-          throw new Error('only this part');
-        }).catch(() => undefined);
-        await Promise.all([11, 12, 13].map((id) => ctx.manager.createQueryBuilder().insert().into(Thing).values({ id, n: id }).execute()));
+        await ctx.manager
+          .transaction(async (nested) => {
+            await nested.increment(Thing, { id: 10 }, 'n', 1_000);
+            throw new Error('only this part');
+          })
+          .catch(() => undefined);
+        await Promise.all(
+          [11, 12, 13].map((id) =>
+            ctx.manager.createQueryBuilder().insert().into(Thing).values({ id, n: id }).execute(),
+          ),
+        );
       },
       bad: async (_message, ctx) => {
-        await Promise.all([ctx.manager.save(Thing, { id: 20, n: 20 }), ctx.manager.transaction((nested) => nested.save(Thing, { id: 21, n: 21 }))]);
+        await Promise.all([
+          ctx.manager.save(Thing, { id: 20, n: 20 }),
+          ctx.manager.transaction((nested) => nested.save(Thing, { id: 21, n: 21 })),
+        ]);
         throw new Error('no');
       },
     },
@@ -115,20 +126,23 @@ test('a handler that runs DDL, which commits what came before, is not marked as 
   await database.query('DROP TABLE by_handler');
 });
 
-test.each(['COMMIT', 'ROLLBACK', 'START TRANSACTION'])('a handler that sends %s by hand never ends as success without its writes', async (sql) => {
-  const { inbox } = await start({
-    inbox: { maxRetry: 0 },
-    handlers: {
-      own: async (_message, ctx) => {
-        await ctx.manager.query('UPDATE thing SET n = n + 1 WHERE id = 1');
-        await ctx.manager.query(sql);
+test.each(['COMMIT', 'ROLLBACK', 'START TRANSACTION'])(
+  'a handler that sends %s by hand never ends as success without its writes',
+  async (sql) => {
+    const { inbox } = await start({
+      inbox: { maxRetry: 0 },
+      handlers: {
+        own: async (_message, ctx) => {
+          await ctx.manager.query('UPDATE thing SET n = n + 1 WHERE id = 1');
+          await ctx.manager.query(sql);
+        },
       },
-    },
-  });
-  const id = await pushJson(inbox, { type: 'own' });
-  await drainInbox(inbox);
-  if ((await status(id)) === 'success') expect((await things())[1]).toBe(1);
-});
+    });
+    const id = await pushJson(inbox, { type: 'own' });
+    await drainInbox(inbox);
+    if ((await status(id)) === 'success') expect((await things())[1]).toBe(1);
+  },
+);
 
 test('the message of a handler is its own to end: commit, rollback and release through the manager are refused', async () => {
   const refused: unknown[] = [];
@@ -138,7 +152,8 @@ test('the message of a handler is its own to end: commit, rollback and release t
       greedy: async (_message, ctx) => {
         await ctx.manager.query('UPDATE thing SET n = n + 1 WHERE id = 1');
         const runner = ctx.manager.queryRunner;
-        for (const end of ['commitTransaction', 'rollbackTransaction', 'release'] as const) await runner?.[end]().catch((error) => refused.push(error));
+        for (const end of ['commitTransaction', 'rollbackTransaction', 'release'] as const)
+          await runner?.[end]().catch((error) => refused.push(error));
       },
     },
   });
@@ -160,7 +175,9 @@ test('a handler that writes on after its timeout writes nothing, also through a 
         await ctx.manager.query('UPDATE thing SET n = n + 1 WHERE id = 1');
         await late.opened;
         outcomes.push(await ctx.manager.query('UPDATE thing SET n = n + 1 WHERE id = 2').catch((error) => error));
-        outcomes.push(await ctx.manager.transaction((nested) => nested.save(Thing, { id: 30, n: 1 })).catch((error) => error));
+        outcomes.push(
+          await ctx.manager.transaction((nested) => nested.save(Thing, { id: 30, n: 1 })).catch((error) => error),
+        );
         outcomes.push(await ctx.manager.save(Thing, { id: 31, n: 1 }).catch((error) => error));
       },
     },
@@ -194,7 +211,9 @@ test('a handler that times out in the middle of a statement is left behind, and 
   await drainInbox(inbox);
   expect(await status(next)).toBe('success');
   await waitUntil(async () => (await status(stuck)) === 'failed', { what: 'the stuck handler was written off' });
-  await waitUntil(async () => database.query('UPDATE thing SET n = 7 WHERE id = 1').then(() => true), { what: 'the row lock is gone' });
+  await waitUntil(async () => database.query('UPDATE thing SET n = 7 WHERE id = 1').then(() => true), {
+    what: 'the row lock is gone',
+  });
   expect(await things()).toEqual({ 1: 7, 2: 0 });
 });
 
@@ -218,7 +237,9 @@ test('a handler whose connection was killed is tried again', async () => {
 test('a connection that came back to the pool with an open transaction is neither used nor committed', async () => {
   const { inbox, dataSource } = await start({
     dataSource: { poolSize: 1 },
-    handlers: { clean: async (_message, ctx) => void (await ctx.manager.query('UPDATE thing SET n = n + 1 WHERE id = 2')) },
+    handlers: {
+      clean: async (_message, ctx) => void (await ctx.manager.query('UPDATE thing SET n = n + 1 WHERE id = 2')),
+    },
   });
   const leaked = dataSource.createQueryRunner();
   await leaked.query('START TRANSACTION');
@@ -236,7 +257,8 @@ test('the application gets its connection back as it was', async () => {
     handlers: { w: async (_message, ctx) => void (await ctx.manager.query('UPDATE thing SET n = n + 1 WHERE id = 1')) },
   });
   const isolation = database.flavour === 'mariadb' ? '@@tx_isolation' : '@@transaction_isolation';
-  const settings = () => dataSource.query(`SELECT ${isolation} AS isolation, @@wait_timeout AS wait, CONNECTION_ID() AS id`);
+  const settings = () =>
+    dataSource.query(`SELECT ${isolation} AS isolation, @@wait_timeout AS wait, CONNECTION_ID() AS id`);
   const before = await settings();
   await pushJson(inbox, { type: 'w' });
   await drainInbox(inbox);
@@ -249,7 +271,9 @@ test('a leaked statement of a handler that already returned reaches no other mes
   const { inbox } = await start({
     handlers: {
       first: (_message, ctx) => {
-        void late.opened.then(() => ctx.manager.query('UPDATE thing SET n = 50 WHERE id = 1')).catch((error) => (outcome = error));
+        void late.opened
+          .then(() => ctx.manager.query('UPDATE thing SET n = 50 WHERE id = 1'))
+          .catch((error) => (outcome = error));
         return ctx.manager.query('UPDATE thing SET n = n + 1 WHERE id = 1');
       },
       second: async (_message, ctx) => {
