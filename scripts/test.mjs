@@ -9,7 +9,7 @@ const help = `Usage: npm test [-- [--database mariadb|mysql|any] [arguments for 
 
 Installs the dependencies and builds when that is needed, finds or starts MariaDB or MySQL and Redis, and runs the tests.
 Set DATABASE_URL and REDIS_URL to use servers of your own. Everything else goes to jest, for example:
-  npm test -- --selectProjects unit
+  npm test -- --selectProjects=unit
   npm test -- --database mysql test/integration/launcher.spec.ts
   npm test -- -t 'a promise in plain words'
 `;
