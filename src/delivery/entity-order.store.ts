@@ -65,7 +65,8 @@ export class EntityOrderStore {
     const { lane, due, id: afterId } = after ?? { lane: -1, due: '1000-01-01 00:00:00.000', id: '0' };
     const rows = await this.pool.rows<Row & { id: string; open: string; head: string; lane: number; due: string }>(
       `SELECT CAST(m.${id} AS CHAR) AS id, CAST(m.${open} AS CHAR) AS open, m.lane, CAST(m.next_attempt_at AS CHAR) AS due,
-              CAST((SELECT MIN(o.${id}) FROM ${name} o FORCE INDEX (${openIndex}) WHERE o.${open} = m.${open}) AS CHAR) AS head
+              CAST((SELECT o.${id} FROM ${name} o FORCE INDEX (${openIndex})
+                     WHERE o.${open} = m.${open} ORDER BY o.${id} LIMIT 1) AS CHAR) AS head
          FROM ${name} m FORCE INDEX (${claimIndex})
         WHERE m.status = 'held' AND (m.lane > ? OR (m.lane = ? AND (m.next_attempt_at > ? OR (m.next_attempt_at = ? AND m.${id} > ?))))
         ORDER BY m.lane, m.next_attempt_at, m.${id} LIMIT ${Math.trunc(limit)}`,

@@ -3,6 +3,7 @@ import type { Lease } from '../lease/index.js';
 import type { Outcome } from '../message/outcome.js';
 import type { BoxTable } from './box-table.js';
 import type { Candidate } from './candidate.js';
+import { NeighbourLookup, type Neighbours } from './neighbours.js';
 
 /** A message that is ours for now. The token is the fence of the row. */
 export interface Claim {
@@ -33,6 +34,7 @@ export class LaneStore {
   private readonly claimSql: string;
   private readonly completeSql: string;
   private readonly completeAndClaimSql: string;
+  private readonly neighbours: NeighbourLookup;
   readonly sendAlone: Send;
   /** The status of one message, for use inside a handler's transaction. */
   readonly statusSql: string;
@@ -41,6 +43,7 @@ export class LaneStore {
     private readonly pool: ControlPool,
     private readonly table: BoxTable,
   ) {
+    this.neighbours = new NeighbourLookup(pool, table);
     this.readAheadSql = readAheadSql(table);
     this.claimSql = claimSql(table);
     this.completeSql = completeSql(table, false);
@@ -51,12 +54,15 @@ export class LaneStore {
 
   /**
    * Due messages of a lane in order of due time, then id, with their neighbours in the entity.
-   * Locks nothing. Index: the claim index for the rows, the open index once or twice a row for the neighbours.
+   * Locks nothing. Index: the claim index for the rows, the open index once per entity.
    * @param from due time to start at, as the database wrote it: entries that were consumed before, but which a long
    *   snapshot keeps in the index, are not walked again
    */
-  readAhead(lane: number, limit: number, from: string): Promise<Candidate[]> {
-    return this.pool.rows<Candidate>(`${this.readAheadSql} LIMIT ${Math.trunc(limit)}`, [lane, from]);
+  async readAhead(lane: number, limit: number, from: string): Promise<Candidate[]> {
+    const size = Math.trunc(limit);
+    const rows = await this.pool.rows<Candidate>(`${this.readAheadSql} LIMIT ${size}`, [lane, from]);
+    const neighbours = await this.neighbours.find(rows, size + 2);
+    return rows.map((row) => ({ ...row, ...(neighbours.get(row.id) ?? alone) }));
   }
 
   /**
@@ -139,17 +145,15 @@ export class LaneStore {
   }
 }
 
+const alone: Neighbours = { previous: null, next_status: null };
+
 function leaseKey(lease: Lease): readonly string[] {
   return [lease.name, lease.fence, lease.owner];
 }
 
-function readAheadSql({ name, id, open, claimIndex, openIndex, payload }: BoxTable): string {
+function readAheadSql({ name, id, open, claimIndex, payload }: BoxTable): string {
   return `SELECT CAST(m.${id} AS CHAR) AS id, m.source, m.type, CAST(m.attempts AS CHAR) AS attempts, m.error_kind,
       CAST(m.${open} AS CHAR) AS open, CAST(m.next_attempt_at AS CHAR) AS due,
-      CAST((SELECT MAX(o.${id}) FROM ${name} o FORCE INDEX (${openIndex})
-             WHERE o.${open} = m.${open} AND o.${id} < m.${id}) AS CHAR) AS previous,
-      (SELECT o.status FROM ${name} o FORCE INDEX (${openIndex})
-        WHERE o.${open} = m.${open} AND o.${id} > m.${id} ORDER BY o.${id} LIMIT 1) AS next_status,
       ${payload}
     FROM ${name} m FORCE INDEX (${claimIndex})
     WHERE m.status = 'pending' AND m.lane = ? AND m.next_attempt_at <= UTC_TIMESTAMP(3) AND m.next_attempt_at >= ?

@@ -78,7 +78,11 @@ export class HeldLease implements Lease {
 
   private armDeadline(): void {
     clearTimeout(this.deadlineTimer);
-    this.deadlineTimer = setTimeout(() => this.isHeld(), Math.max(0, this.deadline - this.options.now()));
+    const leftMs = Math.max(0, this.deadline - this.options.now());
+    this.deadlineTimer = setTimeout(() => {
+      // A timer may fire a fraction of a millisecond early.
+      if (this.isHeld()) this.armDeadline();
+    }, Math.ceil(leftMs));
   }
 
   private armRenewal(): void {

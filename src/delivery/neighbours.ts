@@ -1,0 +1,80 @@
+import type { ControlPool, Row } from '../database/index.js';
+import type { BoxTable } from './box-table.js';
+
+/** Where a message stands among the unfinished messages of its entity. */
+export interface Neighbours {
+  /** The next older one; null: it is the oldest. */
+  readonly previous: string | null;
+  /** Status of the next younger one; null: it is the youngest. */
+  readonly next_status: string | null;
+}
+
+interface OpenRow extends Row {
+  readonly open: string;
+  readonly id: string;
+  readonly status: string;
+}
+
+/** Statements of a few fixed sizes are prepared once each; a shorter list is filled up with its last entity. */
+const sizes = [1, 2, 5, 10, 25, 50];
+
+/**
+ * Looks the entities of a batch up in the open index: the first messages of each, oldest first.
+ *
+ * One look per entity with constants, since a subquery that depends on the outer row walks all the entity's messages on
+ * both servers: with 20,000 followers that took 3 s for a batch of 50.
+ */
+export class NeighbourLookup {
+  private readonly statements = new Map<number, string>();
+
+  constructor(
+    private readonly pool: ControlPool,
+    private readonly table: BoxTable,
+  ) {}
+
+  /** For every message that has an entity. `depth`: a message behind more older ones than this is told the last of them. */
+  async find(messages: readonly { readonly id: string; readonly open: string | null }[], depth: number): Promise<Map<string, Neighbours>> {
+    const entities = [...new Set(messages.flatMap(({ open }) => (open === null ? [] : [open])))];
+    const chains = new Map<string, OpenRow[]>();
+    for (let start = 0; start < entities.length; start += 50) {
+      for (const row of await this.look(entities.slice(start, start + 50), depth)) {
+        const chain = chains.get(row.open) ?? [];
+        chain.push(row);
+        chains.set(row.open, chain);
+      }
+    }
+    const found = new Map<string, Neighbours>();
+    for (const { id, open } of messages) {
+      if (open !== null) found.set(id, placeIn(chains.get(open) ?? [], id));
+    }
+    return found;
+  }
+
+  private async look(entities: readonly string[], depth: number): Promise<OpenRow[]> {
+    const size = sizes.find((one) => one >= entities.length) ?? 50;
+    const padded = Array.from({ length: size }, (_, index) => entities[index] ?? entities.at(-1));
+    const rows = await this.pool.rows<OpenRow>(this.statement(size, depth), padded);
+    // The filling repeats the rows of the last entity.
+    const seen = new Set<string>();
+    return rows.filter(({ id }) => !seen.has(id) && seen.add(id));
+  }
+
+  private statement(size: number, depth: number): string {
+    const key = size * 1_000_000 + depth;
+    const known = this.statements.get(key);
+    if (known !== undefined) return known;
+    const { name, id, open, openIndex } = this.table;
+    const one = `(SELECT CAST(m.${open} AS CHAR) AS open, CAST(m.${id} AS CHAR) AS id, m.status
+        FROM ${name} m FORCE INDEX (${openIndex}) WHERE m.${open} = ? ORDER BY m.${id} LIMIT ${Math.trunc(depth)})`;
+    const statement = Array.from({ length: size }, () => one).join(' UNION ALL ');
+    this.statements.set(key, statement);
+    return statement;
+  }
+}
+
+function placeIn(chain: readonly OpenRow[], id: string): Neighbours {
+  const at = chain.findIndex((row) => row.id === id);
+  // Not among the first: it is behind all of them.
+  if (at < 0) return { previous: chain.at(-1)?.id ?? null, next_status: null };
+  return { previous: chain[at - 1]?.id ?? null, next_status: chain[at + 1]?.status ?? null };
+}
