@@ -13,8 +13,31 @@ const layers = {
   pressure: ['errors', 'message', 'config', 'observability', 'database', 'schedule'],
   idempotency: ['errors', 'message', 'config', 'observability', 'database', 'schedule'],
   retention: ['errors', 'message', 'config', 'observability', 'database', 'schedule', 'lease', 'delivery'],
-  inbox: ['errors', 'message', 'config', 'observability', 'database', 'schedule', 'lease', 'delivery', 'signature', 'pressure', 'idempotency'],
-  outbox: ['errors', 'message', 'config', 'observability', 'database', 'schedule', 'lease', 'delivery', 'pressure', 'idempotency'],
+  inbox: [
+    'errors',
+    'message',
+    'config',
+    'observability',
+    'database',
+    'schedule',
+    'lease',
+    'delivery',
+    'signature',
+    'pressure',
+    'idempotency',
+  ],
+  outbox: [
+    'errors',
+    'message',
+    'config',
+    'observability',
+    'database',
+    'schedule',
+    'lease',
+    'delivery',
+    'pressure',
+    'idempotency',
+  ],
   replay: ['errors', 'message', 'config', 'observability', 'database', 'schedule', 'lease', 'delivery'],
 };
 
@@ -40,7 +63,10 @@ module.exports = {
       comment: 'the reference app imports what a user can import: the package index, testing and migrations',
       severity: 'error',
       from: { path: '^src/reference-app/' },
-      to: { path: '^(src|migrations)/', pathNot: '^src/(reference-app/|index\\.ts$|testing/index\\.ts$)|^migrations/index\\.ts$' },
+      to: {
+        path: '^(src|migrations)/',
+        pathNot: '^src/(reference-app/|index\\.ts$|testing/index\\.ts$)|^migrations/index\\.ts$',
+      },
     },
     {
       name: 'migrations-stand-alone',
@@ -60,6 +86,9 @@ module.exports = {
     doNotFollow: { path: 'node_modules' },
     tsConfig: { fileName: 'tsconfig.json' },
     tsPreCompilationDeps: true,
-    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'require', 'node', 'default', 'types'] },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'require', 'node', 'default', 'types'],
+    },
   },
 };

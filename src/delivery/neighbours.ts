@@ -33,7 +33,10 @@ export class NeighbourLookup {
   ) {}
 
   /** For every message that has an entity. `depth`: a message behind more older ones than this is told the last of them. */
-  async find(messages: readonly { readonly id: string; readonly open: string | null }[], depth: number): Promise<Map<string, Neighbours>> {
+  async find(
+    messages: readonly { readonly id: string; readonly open: string | null }[],
+    depth: number,
+  ): Promise<Map<string, Neighbours>> {
     const entities = [...new Set(messages.flatMap(({ open }) => (open === null ? [] : [open])))];
     const chains = new Map<string, OpenRow[]>();
     for (let start = 0; start < entities.length; start += 50) {

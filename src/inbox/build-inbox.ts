@@ -49,7 +49,10 @@ export interface InboxSurroundings {
 }
 
 /** @throws InvalidOptionsError when the options are wrong */
-export function buildInbox(given: InboxOptions, { dataSource, events, scheduler }: InboxSurroundings): InboxParts {
+export async function buildInbox(
+  given: InboxOptions,
+  { dataSource, events, scheduler }: InboxSurroundings,
+): Promise<InboxParts> {
   const options = resolveInboxOptions(given);
   const pool = new ControlPool(dataSource, { size: options.controlPool });
   const dialect = once(() => detectDialect(pool));
@@ -60,7 +63,7 @@ export function buildInbox(given: InboxOptions, { dataSource, events, scheduler 
   const order = new EntityOrderStore(pool, table);
   const parts: LaneParts = {
     box: dispatcher,
-    keeper: leaseKeeper(options, pool, namespaceOf(options, dataSource)),
+    keeper: await leaseKeeper(options, pool, namespaceOf(options, dataSource)),
     store,
     order,
     recovery: new RecoveryStore(pool, table, dispatcher),
@@ -88,10 +91,12 @@ export function buildInbox(given: InboxOptions, { dataSource, events, scheduler 
   };
 }
 
-function leaseKeeper(options: ResolvedInboxOptions, pool: ControlPool, namespace: string): LeaseKeeper {
+async function leaseKeeper(options: ResolvedInboxOptions, pool: ControlPool, namespace: string): Promise<LeaseKeeper> {
   const { backend, redis, ttl, renew } = options.lease;
   const gate =
-    backend === 'redis' ? new RedisGate({ redis, namespace, onError: quietly(new Logger('InboxLease')) }) : openGate;
+    backend === 'redis'
+      ? await RedisGate.open({ redis, namespace, onError: quietly(new Logger('InboxLease')) })
+      : openGate;
   return new LeaseKeeper(gate, new LeaseRowStore(pool), newInstanceId(), { ttlMs: ttl, renewMs: renew });
 }
 

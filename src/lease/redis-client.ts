@@ -1,4 +1,5 @@
-import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import type { Cluster, Redis, RedisOptions } from 'ioredis';
+import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 
 /** No command may take longer: a frozen Redis must be told from a slow one well before a lease runs out. */
 export const redisCommandTimeoutMs = 700;
@@ -21,15 +22,36 @@ const leaseSafe: RedisOptions = {
 
 /**
  * A client of our own for a URL or a given client, which stays untouched. Errors are reported to `onError`, a client
- * without a listener would end the process.
+ * without a listener would end the process. ioredis is loaded here, since who leases in the database need not install it.
+ * @throws InvalidOptionsError when a URL is given and ioredis is not installed
  */
-export function leaseClient(given: string | Redis | Cluster, onError: (error: Error) => void): Redis | Cluster {
-  const client =
-    typeof given === 'string'
-      ? new Redis(given, leaseSafe)
-      : given instanceof Cluster
-        ? given.duplicate([], { redisOptions: leaseSafe, enableOfflineQueue: false })
-        : given.duplicate(leaseSafe);
+export async function leaseClient(
+  given: string | Redis | Cluster,
+  onError: (error: Error) => void,
+): Promise<Redis | Cluster> {
+  const client = await create(given);
   client.on('error', onError);
   return client;
+}
+
+async function create(given: string | Redis | Cluster): Promise<Redis | Cluster> {
+  if (typeof given === 'string') {
+    const { Redis: Client } = await loadIoredis();
+    return new Client(given, leaseSafe);
+  }
+  return given.isCluster
+    ? (given as Cluster).duplicate([], { redisOptions: leaseSafe, enableOfflineQueue: false })
+    : (given as Redis).duplicate(leaseSafe);
+}
+
+async function loadIoredis() {
+  try {
+    return await import('ioredis');
+  } catch {
+    throw new InvalidOptionsError(
+      'inbox.lease.redis',
+      undefined,
+      "install ioredis (npm install ioredis), or set lease.backend to 'database'",
+    );
+  }
 }

@@ -17,21 +17,25 @@ export interface RedisGateOptions {
  * has an unlock script that does nothing, so a renewal that did not get through leaves the key to its time.
  */
 export class RedisGate implements Gate {
-  private readonly clients: readonly (Redis | Cluster)[];
   private readonly locker: Redlock;
   private readonly extender: Redlock;
-  private readonly namespace: string;
   private clientErrors = 0;
 
-  constructor(options: RedisGateOptions) {
-    this.namespace = options.namespace;
-    this.clients = options.redis.map((given) => leaseClient(given, options.onError));
+  private constructor(
+    private readonly clients: readonly (Redis | Cluster)[],
+    private readonly namespace: string,
+  ) {
     // redlock's types ask for a client with callbacks of an older ioredis; at run time it calls evalsha and eval only.
-    const clients = this.clients as unknown as Redlock.CompatibleRedisClient[];
+    const compatible = clients as unknown as Redlock.CompatibleRedisClient[];
     const settings = { retryCount: 0, retryDelay: 0, retryJitter: 0 };
-    this.locker = new Redlock(clients, settings);
-    this.extender = new Redlock(clients, { ...settings, unlockScript: () => 'return #KEYS' } as Redlock.Options);
+    this.locker = new Redlock(compatible, settings);
+    this.extender = new Redlock(compatible, { ...settings, unlockScript: () => 'return #KEYS' } as Redlock.Options);
     for (const redlock of [this.locker, this.extender]) redlock.on('clientError', () => this.clientErrors++);
+  }
+
+  /** Connects in the background: until then nobody is let in. */
+  static async open({ redis, namespace, onError }: RedisGateOptions): Promise<RedisGate> {
+    return new RedisGate(await Promise.all(redis.map((given) => leaseClient(given, onError))), namespace);
   }
 
   async enter(name: string, ttlMs: number): Promise<GatePass | null> {

@@ -52,7 +52,7 @@ const backends: Backend[] = ['database', 'redis'];
 
 async function gateOf(backend: Backend): Promise<Gate> {
   if (backend === 'database') return openGate;
-  const gate = new RedisGate({ redis: [redis.url], namespace: database.name, onError: () => undefined });
+  const gate = await RedisGate.open({ redis: [redis.url], namespace: database.name, onError: () => undefined });
   gates.push(gate);
   await waitUntil(() => gate.isAvailable(), { what: 'the client is connected' });
   return gate;
@@ -189,10 +189,10 @@ describe.each(backends)('backend %s', (backend) => {
 describe('the gate in Redis', () => {
   const key = (name: string) => `${database.name}:lease:${name}`;
 
-  async function client(work: (run: (...args: string[]) => Promise<unknown>) => Promise<void>): Promise<void> {
+  async function client(work: (run: (...args: string[]) => Promise<unknown>) => Promise<unknown>): Promise<void> {
     const { Redis } = await import('ioredis');
     const connection = new Redis(redis.url);
-    const closed = opened({ what: 'a Redis client', close: () => connection.disconnect() });
+    const closed = opened({ what: 'a Redis client', close: async () => connection.disconnect() });
     try {
       await work((command, ...args) => connection.call(command as string, ...args));
     } finally {
