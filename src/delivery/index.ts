@@ -27,6 +27,7 @@ export { HandlerSession } from './handler-session.js';
 export { HandlerTransaction } from './handler-transaction.js';
 export { LaneStore } from './lane.store.js';
 export { LaneCompletion } from './lane-completion.js';
+export { findLanes } from './lane-discovery.js';
 export type { AttemptTools, LaneBox, LaneHandler } from './lane-handler.js';
 export type { LaneParts, LaneRoundOptions } from './lane-parts.js';
 export { LaneRound, type RoundEnd } from './lane-round.js';

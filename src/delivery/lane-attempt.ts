@@ -160,7 +160,7 @@ export class LaneAttempt {
   private prepare(runnable: Runnable, leave: () => void): Claimed {
     const { candidate, handler } = runnable;
     const { options, parts } = this.round;
-    const alone = options.onlyLane || isSuspect(candidate);
+    const alone = options.isOnlyLane() || isSuspect(candidate);
     return {
       ...runnable,
       attempt: Number(candidate.attempts) + 1,

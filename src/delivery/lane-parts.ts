@@ -18,7 +18,9 @@ export interface LaneRoundOptions {
   /** Claim length of handlers that are not transactional. */
   readonly orphanAfterMs: number;
   /** Nothing else of this process runs beside this lane, so a message that ends the process can be blamed for it. */
-  readonly onlyLane: boolean;
+  isOnlyLane(): boolean;
+  /** True when this instance has more lanes than its share and this one should go. Asked between messages. */
+  shouldGiveBack(lane: number): boolean;
 }
 
 /** Everything a lane works with; shared by all lanes of a box but for the session. */

@@ -8,7 +8,16 @@ import { LaneQueue } from './lane-queue.js';
 import type { Recovered } from './recovery.store.js';
 
 /** Why a round ended. `full` is the only end after which the next round starts at once. */
-export type RoundEnd = 'unavailable' | 'idle' | 'drained' | 'full' | 'yielded' | 'timeouts' | 'lost' | 'stopped';
+export type RoundEnd =
+  | 'unavailable'
+  | 'idle'
+  | 'drained'
+  | 'full'
+  | 'yielded'
+  | 'timeouts'
+  | 'lost'
+  | 'surplus'
+  | 'stopped';
 
 /** One pass over a lane: take its lease, then message by message until there is a reason to stop. */
 export class LaneRound implements LaneContext {
@@ -77,8 +86,8 @@ export class LaneRound implements LaneContext {
         claimed = await attempts.claim(runnable);
         continue;
       }
-      const result = await attempts.run(claimed, () => this.reasonToStop(lease, 0) === null);
       this.handled++;
+      const result = await attempts.run(claimed, () => this.reasonToStop(lease, 0) === null);
       timeouts = result.timedOut ? timeouts + 1 : 0;
       claimed = result.next;
     }
@@ -88,7 +97,7 @@ export class LaneRound implements LaneContext {
     if (this.stopping.aborted) return 'stopped';
     if (!lease.isHeld()) return 'lost';
     if (timeouts >= this.options.timeoutsPerRound) return 'timeouts';
-    // One message is in work when the next one is chosen, so this is asked before it is counted.
+    if (this.options.shouldGiveBack(this.lane)) return 'surplus';
     return this.handled >= this.options.batchSize ? 'full' : null;
   }
 }

@@ -4,6 +4,7 @@ import type { DataSource } from 'typeorm';
 import { ControlPool, type Dialect, detectDialect } from '../database/index.js';
 import {
   EntityOrderStore,
+  findLanes,
   HandlerSession,
   LaneCompletion,
   type LaneParts,
@@ -14,7 +15,7 @@ import {
   Stragglers,
   UnknownTypes,
 } from '../delivery/index.js';
-import { LeaseKeeper, LeaseRowStore, newInstanceId, openGate, RedisGate } from '../lease/index.js';
+import { InstanceMembership, LeaseKeeper, LeaseRowStore, newInstanceId, openGate, RedisGate } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
 import { HandlerRegistry } from './handler-registry.js';
 import { InboxService } from './inbox.service.js';
@@ -77,7 +78,8 @@ export async function buildInbox(
       new HandlerSession(dataSource, dialect, Math.ceil(registry.longestTimeoutMs() / 1000) + waitSlackSeconds),
     leaseName: (lane) => `inbox:lane:${lane}`,
   };
-  const consumer = new InboxConsumer(options, parts, scheduler);
+  const membership = new InstanceMembership(pool, parts.keeper.owner, options.lease.ttl);
+  const consumer = new InboxConsumer(options, parts, membership, (from) => findLanes(pool, table, from), scheduler);
   const intake = new Intake(options, new IntakeStore(pool, table.name), events, (lane) => consumer.wake(lane));
   return {
     options,

@@ -7,7 +7,9 @@ import {
   recoveryBatch,
   type SweepPosition,
 } from '../delivery/index.js';
+import type { InstanceMembership } from '../lease/index.js';
 import { FixedDelayLoop } from '../schedule/index.js';
+import { FairShare } from './fair-share.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
 import { LaneRunner } from './lane-runner.js';
 
@@ -20,63 +22,45 @@ const mostBatches = 100;
 export class InboxConsumer {
   private readonly logger = new Logger('InboxConsumer');
   private readonly deadline = new AbortController();
-  private readonly runners: readonly LaneRunner[];
+  /** By lane: those configured, and those left over from a time with more lanes. */
+  private readonly runners = new Map<number, LaneRunner>();
   private readonly recovery: FixedDelayLoop;
+  private readonly sharing: FixedDelayLoop;
+  private readonly share: FairShare;
   private sweptTo: SweepPosition | null = null;
   private started = false;
+  private stopped = false;
 
   constructor(
     private readonly options: ResolvedInboxOptions,
     private readonly parts: LaneParts,
-    registry: SchedulerRegistry | undefined,
+    private readonly membership: InstanceMembership,
+    private readonly discoverLanes: (from: number) => Promise<number[]>,
+    private readonly registry: SchedulerRegistry | undefined,
   ) {
-    const round = {
-      batchSize: options.batchSize,
-      handlerTimeoutMs: options.handlerTimeout,
-      timeoutsPerRound: options.timeoutsPerRound,
-      orphanAfterMs: options.orphanAfter,
-      onlyLane: options.lanes === 1,
-      tickMs: options.tick,
-      roundIntervalMs: options.roundInterval,
-      continuous: options.continuous,
-    };
-    this.runners = Array.from(
-      { length: options.lanes },
-      (_, lane) =>
-        new LaneRunner(
-          lane,
-          parts,
-          round,
-          this.deadline.signal,
-          (at, error) => this.failed(at, error),
-          registry,
-          `mailroom:inbox:lane:${lane}`,
-        ),
-    );
-    this.recovery = new FixedDelayLoop({
-      name: 'mailroom:inbox:recovery',
-      delayMs: options.recoveryInterval,
-      passDeadlineMs: 60_000,
-      pass: () => this.recover(),
-      onError: (error) => this.failed(null, error),
-      registry,
-    });
+    const { ttl } = options.lease;
+    this.share = new FairShare(options.tick, ttl + options.tick);
+    for (let lane = 0; lane < options.lanes; lane++) this.runners.set(lane, this.runnerOf(lane));
+    this.recovery = this.loop('recovery', options.recoveryInterval, () => this.recover());
+    this.sharing = this.loop('sharing', Math.max(100, Math.floor(ttl / 3)), () => this.divide());
   }
 
   start(): void {
     if (!this.options.enabled || this.started) return;
     this.started = true;
-    for (const runner of this.runners) runner.start();
+    for (const runner of this.runners.values()) runner.start();
     this.recovery.start();
+    // One lane cannot be shared, so nobody needs to know who else is there.
+    if (this.options.lanes > 1) this.sharing.start();
   }
 
   wake(lane: number): void {
-    if (this.started) this.runners[lane]?.wake();
+    if (this.started) this.runners.get(lane)?.wake();
   }
 
   /** One round of every lane, now. */
   runOnce(): Promise<RoundEnd[]> {
-    return Promise.all(this.runners.map((runner) => runner.runOnce()));
+    return Promise.all([...this.runners.values()].map((runner) => runner.runOnce()));
   }
 
   /** One recovery pass, now. */
@@ -89,20 +73,80 @@ export class InboxConsumer {
       if (recovered.length < recoveryBatch) break;
     }
     this.sweptTo = await this.parts.order.repair(this.sweptTo, sweepSize);
+    await this.adoptLanes();
+  }
+
+  /** Consumes lanes that hold messages although nobody is configured for them any more, until they are empty. */
+  private async adoptLanes(): Promise<void> {
+    const left = new Set(await this.discoverLanes(this.options.lanes));
+    for (const [lane, runner] of this.runners) {
+      if (lane < this.options.lanes || left.has(lane)) continue;
+      this.runners.delete(lane);
+      await runner.stop();
+    }
+    for (const lane of left) {
+      if (this.runners.has(lane) || this.stopped) continue;
+      const runner = this.runnerOf(lane);
+      this.runners.set(lane, runner);
+      if (this.started) runner.start();
+    }
+  }
+
+  /** Tells that this instance lives, and how many lanes are its share. */
+  private async divide(): Promise<void> {
+    this.share.divide(this.runners.size, await this.membership.beat());
+  }
+
+  private runnerOf(lane: number): LaneRunner {
+    const { options } = this;
+    return new LaneRunner(
+      lane,
+      this.parts,
+      {
+        batchSize: options.batchSize,
+        handlerTimeoutMs: options.handlerTimeout,
+        timeoutsPerRound: options.timeoutsPerRound,
+        orphanAfterMs: options.orphanAfter,
+        isOnlyLane: () => this.runners.size === 1,
+        shouldGiveBack: (at) => this.share.shouldGiveBack(at),
+        tickMs: options.tick,
+        roundIntervalMs: options.roundInterval,
+        continuous: options.continuous,
+      },
+      this.deadline.signal,
+      (at, error) => this.failed(at, error),
+      this.share,
+      this.registry,
+      `mailroom:inbox:lane:${lane}`,
+    );
+  }
+
+  private loop(name: string, delayMs: number, pass: () => Promise<void>): FixedDelayLoop {
+    return new FixedDelayLoop({
+      name: `mailroom:inbox:${name}`,
+      delayMs,
+      passDeadlineMs: 60_000,
+      pass,
+      onError: (error) => this.failed(null, error),
+      registry: this.registry,
+    });
   }
 
   /** Milliseconds since the slowest loop last turned; 0 when nothing runs here. */
   oldestTurnMs(): number {
-    return this.started ? Math.max(...this.runners.map((runner) => runner.ageMs())) : 0;
+    return this.started ? Math.max(...[...this.runners.values()].map((runner) => runner.ageMs())) : 0;
   }
 
   /**
    * Stops claiming, lets the messages in work finish, and gives them up after `graceMs`. Leases are released on the way.
    */
   async stop(graceMs: number): Promise<void> {
+    this.stopped = true;
     const timer = setTimeout(() => this.deadline.abort(new Error('the shutdown deadline has passed')), graceMs);
     try {
-      await Promise.all([...this.runners.map((runner) => runner.stop()), this.recovery.stop()]);
+      const runners = [...this.runners.values()].map((runner) => runner.stop());
+      await Promise.all([...runners, this.recovery.stop(), this.sharing.stop()]);
+      if (this.started && this.options.lanes > 1) await this.membership.leave();
     } finally {
       clearTimeout(timer);
       await this.parts.keeper.close();

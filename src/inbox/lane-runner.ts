@@ -1,6 +1,7 @@
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import { type LaneParts, LaneRound, type LaneRoundOptions, type RoundEnd } from '../delivery/index.js';
 import { FixedDelayLoop } from '../schedule/index.js';
+import type { FairShare } from './fair-share.js';
 
 export interface LaneRunnerOptions extends LaneRoundOptions {
   readonly tickMs: number;
@@ -19,11 +20,12 @@ export class LaneRunner {
   private woken = false;
 
   constructor(
-    private readonly lane: number,
+    readonly lane: number,
     private readonly parts: LaneParts,
     private readonly options: LaneRunnerOptions,
     private readonly deadline: AbortSignal,
     private readonly onError: (lane: number, error: unknown) => void,
+    private readonly share: FairShare,
     registry: SchedulerRegistry | undefined,
     loopName: string,
   ) {
@@ -75,10 +77,16 @@ export class LaneRunner {
 
   private async tick(): Promise<void> {
     if (!this.woken && performance.now() < this.dueAt) return;
+    if (!this.share.tryTake(this.lane)) return;
     const wasWoken = this.woken;
     this.woken = false;
     const startedAt = performance.now();
-    const end = await this.runOnce();
+    let end: RoundEnd;
+    try {
+      end = await this.runOnce();
+    } finally {
+      this.share.done(this.lane);
+    }
     const { continuous, roundIntervalMs } = this.options;
     if (!continuous) {
       this.dueAt = startedAt + roundIntervalMs;
@@ -89,7 +97,7 @@ export class LaneRunner {
       this.dueAt = end === 'unavailable' && wasWoken ? 0 : performance.now() + roundIntervalMs;
     }
     // A wake that came meanwhile must not shorten the pause of a lane that yielded or timed out.
-    if (end === 'yielded' || end === 'timeouts') this.woken = false;
+    if (end === 'yielded' || end === 'timeouts' || end === 'surplus') this.woken = false;
   }
 
   private failed(error: unknown): void {

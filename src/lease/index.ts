@@ -15,6 +15,7 @@
  */
 export { type Gate, type GatePass, openGate } from './gate.js';
 export { newInstanceId } from './instance-id.js';
+export { InstanceMembership } from './instance-membership.js';
 export type { Lease, LeaseLoss, LeaseObserver } from './lease.js';
 export { type Entrance, LeaseKeeper, type LeaseTimes } from './lease-keeper.js';
 export { LeaseRowStore, type OnTaken } from './lease-row.store.js';
