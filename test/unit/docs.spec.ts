@@ -1,0 +1,129 @@
+// The reference pages against the code: every option and every dependency has its line, and no line is left over. No server.
+import { readFileSync } from 'node:fs';
+import ts from 'typescript';
+import { parseDuration } from '../../src/config/index.js';
+import { resolveInboxOptions } from '../../src/inbox/inbox-options.js';
+
+const textOf = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+
+/** Rows of the tables of a page whose first cell is one name in backticks: [name, second cell, ...]. */
+function rowsOf(page: string): string[][] {
+  return page
+    .split('\n')
+    .filter((line) => /^\| `[^`]+` \|/.test(line))
+    .map((line) => line.split(/(?<!\\)\|/).slice(1, -1))
+    .map(([name = '', ...cells]) => [name.trim().slice(1, -1), ...cells.map((cell) => cell.trim())]);
+}
+
+const section = (page: string, heading: string) => page.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
+
+/** The keys of the `z.strictObject({...})` that a constant of a source file is, `lease.ttl` for nested ones. */
+function schemaKeys(path: string, constant: string): string[] {
+  const file = ts.createSourceFile(path, textOf(path), ts.ScriptTarget.ES2022, true);
+  const declaration = file.statements
+    .filter(ts.isVariableStatement)
+    .flatMap((statement) => [...statement.declarationList.declarations])
+    .find((one) => one.name.getText() === constant);
+  const shape = declaration?.initializer && strictObject(declaration.initializer);
+  if (!shape) throw new Error(`${path} has no z.strictObject named ${constant}`);
+  return keysOf(shape, '');
+}
+
+function keysOf(shape: ts.ObjectLiteralExpression, prefix: string): string[] {
+  return shape.properties.filter(ts.isPropertyAssignment).flatMap((property) => {
+    const name = prefix + property.name.getText();
+    const inner = strictObject(property.initializer);
+    return inner ? keysOf(inner, `${name}.`) : [name];
+  });
+}
+
+/** The object in `z.strictObject({...}).refine(...).prefault(...)`. */
+function strictObject(node: ts.Node): ts.ObjectLiteralExpression | undefined {
+  if (!ts.isCallExpression(node)) return undefined;
+  const [argument] = node.arguments;
+  if (
+    node.expression.getText().replace(/\s/g, '') === 'z.strictObject' &&
+    argument &&
+    ts.isObjectLiteralExpression(argument)
+  ) {
+    return argument;
+  }
+  return ts.isPropertyAccessExpression(node.expression) ? strictObject(node.expression.expression) : undefined;
+}
+
+describe('docs/options.md', () => {
+  const page = textOf('docs/options.md');
+  const [moduleOptions = '', sourceOptions = ''] = page.split('\n## Sources\n');
+
+  test('lists exactly the options of the module', () => {
+    const keys = schemaKeys('src/inbox/inbox-options.ts', 'schema');
+    expect(keys).toContain('lease.ttl');
+    expect(
+      rowsOf(moduleOptions)
+        .map(([name]) => name)
+        .sort(),
+    ).toEqual(keys.sort());
+  });
+
+  test('lists exactly the options of a source', () => {
+    const keys = schemaKeys('src/inbox/source-options.ts', 'sourceSchema');
+    expect(
+      rowsOf(sourceOptions)
+        .map(([name]) => name)
+        .sort(),
+    ).toEqual(keys.sort());
+  });
+
+  test('states the defaults that the code has', () => {
+    const resolved = resolveInboxOptions({ sources: {} });
+    const compared = rowsOf(moduleOptions).flatMap(([name = '', cell = '']) => {
+      const value = name.split('.').reduce<unknown>((part, key) => (part as Record<string, unknown>)?.[key], resolved);
+      const stated = statedValue(cell);
+      return stated === undefined ? [] : [{ name, stated, value }];
+    });
+    expect(compared.length).toBeGreaterThan(15);
+    for (const { name, stated, value } of compared) expect({ [name]: stated }).toEqual({ [name]: value });
+  });
+});
+
+/** What a default cell says: `true`, `'database'`, `50`, `2s`, `1 MiB`; undefined for words. */
+function statedValue(cell: string): unknown {
+  const text = /^`([^`]+)`$/.exec(cell)?.[1] ?? '';
+  if (/^'[^']*'$/.test(text)) return text.slice(1, -1);
+  if (text === 'true' || text === 'false') return text === 'true';
+  if (/^\d+$/.test(text)) return Number(text);
+  if (/^\d+ MiB$/.test(text)) return Number.parseInt(text, 10) * 1_048_576;
+  return /^\d+(ms|s|m|h|d)$/.test(text) ? parseDuration(text, 'default') : undefined;
+}
+
+test('docs/handlers.md lists exactly the options of @InboxHandler', () => {
+  const keys = schemaKeys('src/inbox/handler-registry.ts', 'schema').filter((key) => key !== 'type');
+  const table = section(textOf('docs/handlers.md'), 'Marking a method');
+  expect(
+    rowsOf(table)
+      .map(([name]) => name)
+      .sort(),
+  ).toEqual(keys.sort());
+});
+
+describe('docs/dependencies.md', () => {
+  const page = textOf('docs/dependencies.md');
+  const { dependencies, peerDependencies, devDependencies } = JSON.parse(textOf('package.json'));
+  const names = (heading: string) =>
+    rowsOf(section(page, heading))
+      .map(([name]) => name)
+      .sort();
+
+  test('has one line for each dependency', () => {
+    expect(names('At run time')).toEqual(Object.keys(dependencies).sort());
+  });
+
+  test('has one line for each peer', () => {
+    expect(names('Peers: your application brings them')).toEqual(Object.keys(peerDependencies).sort());
+  });
+
+  test('has one line for each package for development that is no peer', () => {
+    const own = Object.keys(devDependencies).filter((name) => !(name in peerDependencies));
+    expect(names('For development')).toEqual(own.sort());
+  });
+});
