@@ -88,12 +88,12 @@ export class Intake {
       this.events.emit({ name: 'ignored', source: name });
       return { id: null, duplicate: false, status: 'ignored' };
     }
-    const drafts = draftMessages(name, source, push, { lanes: this.options.lanes });
+    const { messages: drafts, isSplit } = draftMessages(name, source, push, { lanes: this.options.lanes });
     const stored = await this.save(drafts, manager);
     const receipts = stored.map((one, index) => this.receipt(drafts[index] as MessageDraft, one));
     // With a manager the rows are not there yet; the next round finds them after the commit.
     if (!manager) for (const lane of new Set(drafts.map((draft) => draft.lane))) this.wake(lane);
-    return source.split ? receipts : (receipts[0] as Receipt);
+    return isSplit ? receipts : (receipts[0] as Receipt);
   }
 
   private async save(drafts: readonly MessageDraft[], manager: EntityManager | undefined): Promise<Stored[]> {

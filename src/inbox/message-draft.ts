@@ -28,18 +28,29 @@ const alwaysStored = ['content-type', 'traceparent', 'tracestate', 'x-request-id
 /** Headers are for tracing and decoding; a sender must not fill the table with them. */
 const longestHeader = 1_000;
 
+/** The messages of one push. */
+export interface Drafts {
+  readonly messages: readonly MessageDraft[];
+  /** It was split: the sender is answered with a list. */
+  readonly isSplit: boolean;
+}
+
 /**
  * The messages of a push: one, or one per item of `split`.
  * @throws IntakeRefusedError (400) when the source's functions cannot make sense of it
  */
-export function draftMessages(name: string, source: ResolvedSource, push: Push, options: DraftOptions): MessageDraft[] {
+export function draftMessages(name: string, source: ResolvedSource, push: Push, options: DraftOptions): Drafts {
   const headers = storedHeaders(push, source.storeHeaders ?? []);
-  if (!source.split) return [draft(name, source, push, push.rawBody, undefined, headers, options)];
-  const items = evaluate(name, 'split', () => source.split?.(push));
-  if (!Array.isArray(items) || items.length === 0 || items.length > mostItems) {
-    throw new IntakeRefusedError('invalid', `source ${name}: split must give 1 to ${mostItems} items`);
+  const { split } = source;
+  const items = split ? evaluate(name, 'split', () => split(push)) : null;
+  if (items === null) {
+    return { messages: [draft(name, source, push, push.rawBody, undefined, headers, options)], isSplit: false };
   }
-  return items.map((item) => draft(name, source, push, itemBytes(name, item), item, headers, options));
+  if (!Array.isArray(items) || items.length === 0 || items.length > mostItems) {
+    throw new IntakeRefusedError('invalid', `source ${name}: split must give 1 to ${mostItems} items, or null`);
+  }
+  const messages = items.map((item) => draft(name, source, push, itemBytes(name, item), item, headers, options));
+  return { messages, isSplit: true };
 }
 
 function draft(

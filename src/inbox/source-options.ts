@@ -16,8 +16,11 @@ export interface SourceOptions {
   readonly path?: string;
   /** Checks the signature over the raw bytes. Default: none; then protect the path in another way. */
   readonly verify?: SignatureVerifier;
-  /** One push carries many messages (1 to 500): stored in one transaction, all or nothing, duplicates found per item. */
-  readonly split?: (push: Push) => readonly Item[];
+  /**
+   * One push carries many messages (1 to 500): stored in one transaction, all or nothing, duplicates found per item, and
+   * the sender is answered with a list of receipts. Null: this push is one message, stored with the bytes as they came.
+   */
+  readonly split?: (push: Push) => readonly Item[] | null;
   /** Picks the handler: text of 1 to 128 printable ASCII characters, fixed or from the push. */
   readonly type: string | ((push: Push, item: Item) => string);
   /**

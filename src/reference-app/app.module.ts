@@ -1,0 +1,89 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import { ScheduleModule } from '@nestjs/schedule';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { LoggerModule } from 'nestjs-pino';
+import { mailroomMigrations } from '../../migrations/index.js';
+import { InboxModule, type InboxOptions, type SourceOptions } from '../index.js';
+import { CreateDemoTables1764547300000 } from './demo-tables.migration.js';
+import { type Environment, leaseBackend } from './environment.js';
+import { environmentToken } from './environment.token.js';
+import { GithubEventsHandler } from './github/github-events.handler.js';
+import { githubSource } from './github/github-source.js';
+import { HealthController } from './health/health.controller.js';
+import { OrderController } from './orders/order.controller.js';
+import { OrderEventsHandler } from './orders/order-events.handler.js';
+import { orderSource } from './orders/order-source.js';
+
+/** The reference application: what a team would write around mailroom. */
+@Module({})
+// biome-ignore lint/complexity/noStaticOnlyClass: a Nest module is a class with static factories
+export class AppModule {
+  static forEnvironment(environment: Environment): DynamicModule {
+    const sources = sourcesOf(environment);
+    return {
+      module: AppModule,
+      global: true,
+      imports: [
+        LoggerModule.forRoot({
+          pinoHttp: {
+            // One line per request would drown the lines about messages.
+            autoLogging: false,
+            redact: [
+              'req.headers.authorization',
+              'req.headers["webhook-signature"]',
+              'req.headers["x-hub-signature-256"]',
+            ],
+          },
+        }),
+        TypeOrmModule.forRoot({
+          type: 'mysql',
+          url: environment.DATABASE_URL,
+          migrations: [...mailroomMigrations(), CreateDemoTables1764547300000],
+          retryAttempts: 10,
+          retryDelay: 500,
+          poolSize: 20,
+        }),
+        ScheduleModule.forRoot(),
+        InboxModule.forRoot(inboxOptions(environment, sources)),
+      ],
+      controllers: [OrderController, HealthController],
+      providers: [
+        { provide: environmentToken, useValue: environment },
+        ...(sources.orders ? [OrderEventsHandler] : []),
+        ...(sources.github ? [GithubEventsHandler] : []),
+      ],
+      exports: [environmentToken],
+    };
+  }
+}
+
+/** A source without its secret is left out: an unsigned webhook would let anybody write. */
+function sourcesOf({ ORDERS_SECRET, GITHUB_SECRET }: Environment): Record<string, SourceOptions> {
+  return {
+    ...(ORDERS_SECRET ? { orders: orderSource(ORDERS_SECRET) } : {}),
+    ...(GITHUB_SECRET ? { github: githubSource(GITHUB_SECRET) } : {}),
+  };
+}
+
+function inboxOptions(environment: Environment, sources: Record<string, SourceOptions>): InboxOptions {
+  const backend = leaseBackend(environment);
+  return {
+    enabled: environment.INBOX_ENABLED,
+    sources,
+    lease: {
+      backend,
+      ttl: environment.LEASE_TTL_MS,
+      ...(backend === 'redis' && environment.REDIS_URL ? { redis: environment.REDIS_URL } : {}),
+    },
+    lanes: environment.INBOX_LANES,
+    batchSize: environment.INBOX_BATCH_SIZE,
+    maxRetry: environment.INBOX_MAX_RETRY,
+    backoff: environment.INBOX_BACKOFF_SECONDS.map((seconds) => seconds * 1_000),
+    orphanAfter: environment.INBOX_ORPHAN_MINUTES * 60_000,
+    handlerTimeout: environment.INBOX_HANDLER_TIMEOUT_MS,
+    roundInterval: environment.INBOX_ROUND_INTERVAL_MS,
+    recoveryInterval: environment.INBOX_RECOVERY_INTERVAL_MS,
+    intake: { maxInFlight: environment.INTAKE_MAX_IN_FLIGHT },
+    shutdown: { readinessDelay: environment.SHUTDOWN_READINESS_DELAY_MS, deadline: environment.SHUTDOWN_DEADLINE_MS },
+  };
+}

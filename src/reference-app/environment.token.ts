@@ -1,0 +1,2 @@
+/** Injection token of the checked environment. */
+export const environmentToken = Symbol('environment');
