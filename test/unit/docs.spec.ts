@@ -1,5 +1,7 @@
-// The reference pages against the code: every option and every dependency has its line, and no line is left over. No server.
-import { readFileSync } from 'node:fs';
+// The reference pages against the code: every option and every dependency has its line, and no line is left over;
+// links lead somewhere. No server.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import ts from 'typescript';
 import { parseDuration } from '../../src/config/index.js';
 import { resolveInboxOptions } from '../../src/inbox/inbox-options.js';
@@ -50,6 +52,45 @@ function strictObject(node: ts.Node): ts.ObjectLiteralExpression | undefined {
   }
   return ts.isPropertyAccessExpression(node.expression) ? strictObject(node.expression.expression) : undefined;
 }
+
+const pages = [
+  'README.md',
+  'README.zh-CN.md',
+  'CHANGELOG.md',
+  'test/README.md',
+  ...readdirSync(new URL('../../docs', import.meta.url)).map((name) => `docs/${name}`),
+];
+
+test.each(pages)('%s links to files and headings that exist', (page) => {
+  const links = [...textOf(page).matchAll(/\]\((?!https?:)([^)\s]+)\)/g)].map(([, link = '']) => link);
+  const broken = links.filter((link) => {
+    const [path = '', anchor] = link.split('#');
+    const target = path === '' ? page : join(dirname(page), path);
+    return !existsSync(new URL(`../../${target}`, import.meta.url)) || (anchor && !anchorsOf(target).includes(anchor));
+  });
+  expect(broken).toEqual([]);
+});
+
+/** As GitHub makes them: `## When a handler runs again` is `#when-a-handler-runs-again`. */
+function anchorsOf(page: string): string[] {
+  const text = textOf(page);
+  const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replace(/ /g, '-'),
+  );
+  return [...headings, ...[...text.matchAll(/<a (?:id|name)="([^"]+)"/g)].map(([, id = '']) => id)];
+}
+
+test('both READMEs have the same code, comments aside', () => {
+  const code = (page: string) =>
+    [...textOf(page).matchAll(/^```(?:ts|js)\n(.*?)^```/gms)].map(([, block = '']) =>
+      block.replace(/\s*\/\/ .*$/gm, ''),
+    );
+  expect(code('README.md')).toHaveLength(2);
+  expect(code('README.zh-CN.md')).toEqual(code('README.md'));
+});
 
 describe('docs/options.md', () => {
   const page = textOf('docs/options.md');
