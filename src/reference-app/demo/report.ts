@@ -1,0 +1,50 @@
+/** What the demo found, in the order in which it is shown. */
+export interface Report {
+  readonly received: number;
+  readonly duplicates: number;
+  readonly success: number;
+  readonly failed: number;
+  readonly plannedFailures: number;
+  readonly retried: number;
+  readonly unacknowledged: number;
+  readonly unfinished: number;
+  readonly lost: number;
+  readonly appliedTwice: number;
+  /** `SELECT status, COUNT(*) FROM inbox_message GROUP BY status` */
+  readonly statuses: Readonly<Record<string, number>>;
+  readonly seconds: number;
+  readonly problems: readonly string[];
+}
+
+/** True if every promise that the demo checks was kept. */
+export function isGood(report: Report): boolean {
+  const { lost, appliedTwice, failed, plannedFailures, unacknowledged, unfinished, problems } = report;
+  return (
+    lost === 0 &&
+    appliedTwice === 0 &&
+    failed === plannedFailures &&
+    unacknowledged === 0 &&
+    unfinished === 0 &&
+    problems.length === 0
+  );
+}
+
+/** The table at the end. */
+export function table(report: Report): string {
+  const rows: [string, string | number][] = [
+    ['received', report.received],
+    ['duplicates', report.duplicates],
+    ['success', report.success],
+    ['failed (planned)', `${report.failed} (${report.plannedFailures})`],
+    ['retried', report.retried],
+    ['lost', report.lost],
+    ['applied twice', report.appliedTwice],
+    ...Object.entries(report.statuses).map(([status, count]): [string, number] => [`status ${status}`, count]),
+    ['seconds', report.seconds.toFixed(1)],
+    ['handled per second', Math.round((report.success + report.failed) / report.seconds)],
+  ];
+  const wide = Math.max(...rows.map(([label]) => label.length));
+  const lines = rows.map(([label, value]) => `  ${label.padEnd(wide)}  ${String(value).padStart(9)}`);
+  const rule = `  ${'-'.repeat(wide + 11)}`;
+  return [rule, ...lines, rule, ...report.problems.slice(0, 20).map((problem) => `  ! ${problem}`)].join('\n');
+}
