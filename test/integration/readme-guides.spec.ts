@@ -158,6 +158,8 @@ describe('docs/options.md', () => {
       { status: 'stored' },
       { status: 'duplicate' },
     ]);
+    const single = JSON.stringify(event('2'));
+    expect(await push('webhooks/orders', single, standardWebhooksHeaders(single))).toMatch(/^200 {.*"duplicate"}$/);
     expect(await push('webhooks/orders', events)).toMatch(/^401 /);
 
     const paid = '{"paymentId":"p1"}';
