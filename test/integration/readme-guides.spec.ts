@@ -5,6 +5,9 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { INestApplication, Type } from '@nestjs/common';
+import type { AbstractHttpAdapter } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { InboxModule, InboxService, type SourceOptions } from '../../src/index.js';
@@ -132,54 +135,62 @@ describe('docs/handlers.md', () => {
 });
 
 describe('docs/options.md', () => {
-  test('app.module.ts, sources.ts and crm.controller.ts: each source takes its pushes in as described', async () => {
-    const { AppModule } = await example('app.module.ts');
-    const { CrmController } = await example('crm.controller.ts');
-    const module = await Test.createTestingModule({ imports: [AppModule], controllers: [CrmController] }).compile();
-    app = module.createNestApplication({ logger: false, rawBody: true });
-    await app.listen(0, '127.0.0.1');
-    const { port } = (app.getHttpServer() as Server).address() as AddressInfo;
-    const push = async (path: string, body: string, headers: Record<string, string> = {}) => {
-      const answer = await fetch(`http://127.0.0.1:${port}/${path}`, { method: 'POST', body, headers });
-      return `${answer.status} ${await answer.text()}`;
-    };
+  const adapters: Record<string, () => AbstractHttpAdapter> = {
+    Express: () => new ExpressAdapter(),
+    Fastify: () => new FastifyAdapter(),
+  };
 
-    const event = (eventId: string) => ({
-      eventId,
-      type: 'order.paid',
-      orderId: '42',
-      occurredAt: '2026-01-31T12:00:00Z',
-    });
-    const events = JSON.stringify([event('1'), event('2'), event('1')]);
-    const answer = await push('webhooks/orders', events, standardWebhooksHeaders(events));
-    expect(answer.startsWith('200 ')).toBe(true);
-    expect(JSON.parse(answer.slice(4))).toMatchObject([
-      { status: 'stored' },
-      { status: 'stored' },
-      { status: 'duplicate' },
-    ]);
-    const single = JSON.stringify(event('2'));
-    expect(await push('webhooks/orders', single, standardWebhooksHeaders(single))).toMatch(/^200 {.*"duplicate"}$/);
-    expect(await push('webhooks/orders', events)).toMatch(/^401 /);
+  test.each(Object.keys(adapters))(
+    'sources.ts, app.module.ts and crm.controller.ts do as described on %s',
+    async (name) => {
+      const { AppModule } = await example('app.module.ts');
+      const { CrmController } = await example('crm.controller.ts');
+      const module = await Test.createTestingModule({ imports: [AppModule], controllers: [CrmController] }).compile();
+      app = module.createNestApplication(adapters[name]?.() ?? new ExpressAdapter(), { logger: false, rawBody: true });
+      await app.listen(0, '127.0.0.1');
+      const { port } = (app.getHttpServer() as Server).address() as AddressInfo;
+      const push = async (path: string, body: string, headers: Record<string, string> = {}) => {
+        const answer = await fetch(`http://127.0.0.1:${port}/${path}`, { method: 'POST', body, headers });
+        return `${answer.status} ${await answer.text()}`;
+      };
 
-    const paid = '{"paymentId":"p1"}';
-    expect(await push('webhooks/payments', paid, { 'x-signature': hmac(paid) })).toBe('200 SUCCESS');
-    const news = '{"paymentId":"p2","kind":"newsletter"}';
-    expect(await push('webhooks/payments', news, { 'x-signature': hmac(news) })).toBe('200 SUCCESS');
+      const event = (eventId: string) => ({
+        eventId,
+        type: 'order.paid',
+        orderId: '42',
+        occurredAt: '2026-01-31T12:00:00Z',
+      });
+      const events = JSON.stringify([event('1'), event('2'), event('1')]);
+      const answer = await push('webhooks/orders', events, standardWebhooksHeaders(events));
+      expect(answer.startsWith('200 ')).toBe(true);
+      expect(JSON.parse(answer.slice(4))).toMatchObject([
+        { status: 'stored' },
+        { status: 'stored' },
+        { status: 'duplicate' },
+      ]);
+      const single = JSON.stringify(event('2'));
+      expect(await push('webhooks/orders', single, standardWebhooksHeaders(single))).toMatch(/^200 {.*"duplicate"}$/);
+      expect(await push('webhooks/orders', events)).toMatch(/^401 /);
 
-    expect(await push('crm/push', '{"name":"Ada"}', { 'content-type': 'application/json' })).toMatch(
-      /"status":"stored"/,
-    );
-    const rows = await database.query(
-      'SELECT source, type, CAST(sequence AS CHAR) AS position FROM inbox_message ORDER BY id',
-    );
-    expect(rows).toEqual([
-      { source: 'order-center', type: 'order.paid', position: '1769860800000' },
-      { source: 'order-center', type: 'order.paid', position: '1769860800000' },
-      { source: 'payments', type: 'payment', position: null },
-      { source: 'crm', type: 'profile', position: null },
-    ]);
-  });
+      const paid = '{"paymentId":"p1"}';
+      expect(await push('webhooks/payments', paid, { 'x-signature': hmac(paid) })).toBe('200 SUCCESS');
+      const news = '{"paymentId":"p2","kind":"newsletter"}';
+      expect(await push('webhooks/payments', news, { 'x-signature': hmac(news) })).toBe('200 SUCCESS');
+
+      expect(await push('crm/push', '{"name":"Ada"}', { 'content-type': 'application/json' })).toMatch(
+        /"status":"stored"/,
+      );
+      const rows = await database.query(
+        'SELECT source, type, CAST(sequence AS CHAR) AS position FROM inbox_message ORDER BY id',
+      );
+      expect(rows).toEqual([
+        { source: 'order-center', type: 'order.paid', position: '1769860800000' },
+        { source: 'order-center', type: 'order.paid', position: '1769860800000' },
+        { source: 'payments', type: 'payment', position: null },
+        { source: 'crm', type: 'profile', position: null },
+      ]);
+    },
+  );
 });
 
 function standardWebhooksHeaders(body: string): Record<string, string> {
