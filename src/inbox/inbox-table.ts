@@ -12,7 +12,7 @@ export function inboxTable(name: string): BoxTable {
     finishedAt: 'finished_at',
     claimIndex: 'inbox_claim',
     openIndex: 'inbox_entity',
-    payload: `m.dedup_key, m.entity_key, CAST(m.sequence AS CHAR) AS sequence, m.headers, m.content_type,
+    payload: `m.dedup_key, m.entity_key, CAST(m.sequence AS CHAR) AS sequence, CAST(m.headers AS CHAR) AS headers, m.content_type,
       OCTET_LENGTH(m.body) AS body_bytes, IF(OCTET_LENGTH(m.body) <= ${inlineBodyBytes}, m.body, NULL) AS body,
       CAST(m.received_at AS CHAR) AS received_at, CAST(m.replay_count AS CHAR) AS replay_count`,
   };
