@@ -1,5 +1,6 @@
 import type { ControlPool, Row } from '../database/index.js';
 import type { BoxTable } from './box-table.js';
+import { NeighbourLookup } from './neighbours.js';
 
 /** Rows that one statement moves at most: the transaction stays short, and 20,000 followers take 40 of them. */
 const stepSize = 500;
@@ -12,10 +13,14 @@ const stepSize = 500;
  * other. A process that dies between the two steps is made good by `repair`.
  */
 export class EntityOrderStore {
+  private readonly neighbours: NeighbourLookup;
+
   constructor(
     private readonly pool: ControlPool,
     private readonly table: BoxTable,
-  ) {}
+  ) {
+    this.neighbours = new NeighbourLookup(pool, table);
+  }
 
   /**
    * Moves up to 500 pending followers of message `head` out of the queue; returns how many.
@@ -61,19 +66,18 @@ export class EntityOrderStore {
    * null at the end. Index: the claim index, of which only the held part is read.
    */
   async repair(after: SweepPosition | null, limit: number): Promise<SweepPosition | null> {
-    const { name, id, open, claimIndex, openIndex } = this.table;
+    const { name, id, open, claimIndex } = this.table;
     const { lane, due, id: afterId } = after ?? { lane: -1, due: '1000-01-01 00:00:00.000', id: '0' };
-    const rows = await this.pool.rows<Row & { id: string; open: string; head: string; lane: number; due: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, CAST(m.${open} AS CHAR) AS open, m.lane, CAST(m.next_attempt_at AS CHAR) AS due,
-              CAST((SELECT o.${id} FROM ${name} o FORCE INDEX (${openIndex})
-                     WHERE o.${open} = m.${open} ORDER BY o.${id} LIMIT 1) AS CHAR) AS head
+    const rows = await this.pool.rows<Row & { id: string; open: string; lane: number; due: string }>(
+      `SELECT CAST(m.${id} AS CHAR) AS id, CAST(m.${open} AS CHAR) AS open, m.lane, CAST(m.next_attempt_at AS CHAR) AS due
          FROM ${name} m FORCE INDEX (${claimIndex})
         WHERE m.status = 'held' AND (m.lane > ? OR (m.lane = ? AND (m.next_attempt_at > ? OR (m.next_attempt_at = ? AND m.${id} > ?))))
         ORDER BY m.lane, m.next_attempt_at, m.${id} LIMIT ${Math.trunc(limit)}`,
       [lane, lane, due, due, afterId],
     );
+    const places = await this.neighbours.find(rows, 1);
     for (const row of rows) {
-      if (row.head === row.id) await this.comeBack(row.open);
+      if (places.get(row.id)?.previous === null) await this.comeBack(row.open);
     }
     const last = rows.at(-1);
     return rows.length < limit || !last ? null : { lane: last.lane, due: last.due, id: last.id };
