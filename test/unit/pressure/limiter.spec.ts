@@ -1,0 +1,117 @@
+// The limits on a clock of the test's own.
+import fc from 'fast-check';
+import { Limiter } from '../../../src/pressure/index.js';
+
+let now: number;
+beforeEach(() => {
+  now = 5_000;
+});
+const limiter = (maxConcurrent: number | null, ratePerSecond: number | null) =>
+  new Limiter({ maxConcurrent, ratePerSecond }, () => now);
+
+function runOne(subject: Limiter): void {
+  const place = subject.take();
+  place.start();
+  place.end();
+}
+
+test('there is never more than one second of starts in a second, and at least 90 % of it when there is work', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 60 }),
+      fc.array(fc.integer({ min: 0, max: 120 }), { minLength: 200, maxLength: 400 }),
+      (rate, pauses) => {
+        now = 0;
+        const subject = limiter(null, rate);
+        const starts: number[] = [];
+        for (const pause of pauses) {
+          const place = subject.waitMs() === 0 ? subject.take() : null;
+          // A claim takes its time between the place and the start.
+          now += pause % 7;
+          place?.start();
+          if (place) starts.push(now);
+          place?.end();
+          now += Math.min(pause, Math.ceil(subject.waitMs()));
+        }
+        starts.forEach((at, n) => {
+          expect((starts[n + rate] ?? Number.POSITIVE_INFINITY) - at).toBeGreaterThanOrEqual(1_000);
+        });
+      },
+    ),
+  );
+  now = 0;
+  const subject = limiter(null, 30);
+  let started = 0;
+  for (; now < 60_000; now++) {
+    if (subject.waitMs() > 0) continue;
+    runOne(subject);
+    started++;
+  }
+  expect(started).toBeGreaterThanOrEqual(0.9 * 30 * 60);
+});
+
+test('a rate below one per second spreads its starts', () => {
+  const subject = limiter(null, 0.5);
+  runOne(subject);
+  expect(subject.waitMs()).toBe(2_050);
+});
+
+test('places that are taken and not started count', () => {
+  const subject = limiter(null, 2);
+  const first = subject.take();
+  subject.take();
+  expect(subject.waitMs()).toBeGreaterThan(0);
+  first.end();
+  expect(subject.waitMs()).toBe(0);
+});
+
+test('at most maxConcurrent at once', () => {
+  const subject = limiter(2, null);
+  const first = subject.take();
+  const second = subject.take();
+  first.start();
+  second.start();
+  expect(subject.waitMs()).toBeGreaterThan(0);
+  first.end();
+  first.end();
+  expect(subject.waitMs()).toBe(0);
+  subject.take();
+  expect(subject.waitMs()).toBeGreaterThan(0);
+});
+
+test('work that nobody waits for keeps its place until it settles', async () => {
+  const subject = limiter(1, null);
+  const place = subject.take();
+  place.start();
+  let settle = () => {};
+  const settled = new Promise<void>((resolve) => {
+    settle = resolve;
+  });
+  place.endWith(settled, 60_000);
+  expect(subject.waitMs()).toBeGreaterThan(0);
+  settle();
+  await settled;
+  await Promise.resolve();
+  expect(subject.waitMs()).toBe(0);
+});
+
+test('work that never settles gives its place up at last', () => {
+  const subject = limiter(1, null);
+  const place = subject.take();
+  place.start();
+  place.endWith(new Promise(() => undefined), 60_000);
+  now += 59_999;
+  expect(subject.waitMs()).toBeGreaterThan(0);
+  now += 1;
+  expect(subject.waitMs()).toBe(0);
+});
+
+test('what is put off is planned behind what was put off before, within a minute', () => {
+  const subject = limiter(null, 10);
+  for (let n = 0; n < 10; n++) runOne(subject);
+  expect(subject.delayMs()).toBe(1_050);
+  subject.planned(1_050, 100);
+  expect(subject.delayMs()).toBe(1_050 + 100 * 105);
+  subject.planned(subject.delayMs(), 500);
+  expect(subject.delayMs()).toBe(60_000);
+});
