@@ -10,6 +10,7 @@ import { environmentToken } from './environment.token.js';
 import { GithubEventsHandler } from './github/github-events.handler.js';
 import { githubSource } from './github/github-source.js';
 import { HealthController } from './health/health.controller.js';
+import { RedisCheck } from './health/redis-check.js';
 import { OrderController } from './orders/order.controller.js';
 import { OrderEventsHandler } from './orders/order-events.handler.js';
 import { orderSource } from './orders/order-source.js';
@@ -49,6 +50,7 @@ export class AppModule {
       controllers: [OrderController, HealthController],
       providers: [
         { provide: environmentToken, useValue: environment },
+        RedisCheck,
         ...(sources.orders ? [OrderEventsHandler] : []),
         ...(sources.github ? [GithubEventsHandler] : []),
       ],

@@ -74,6 +74,25 @@ export function readEnvironment(variables: Readonly<Record<string, string | unde
   return result.data;
 }
 
+/** Known by name, but the part that they steer does not exist yet. */
+const withoutPart = [
+  'ADMIN_TOKEN',
+  'CONTRACTS_SECRET',
+  'INBOX_MODE',
+  'INTAKE_MAX_BACKLOG',
+  'INTAKE_RATE_PER_SECOND',
+  'OUTBOX_BACKOFF_SECONDS',
+  'OUTBOX_ENABLED',
+  'OUTBOX_MAX_RETRY',
+  'OUTBOX_POLL_INTERVAL_MS',
+  'RETENTION_SUCCESS_MINUTES',
+] as const;
+
+/** Variables that are set and change nothing, for a warning at start. */
+export function variablesWithoutEffect(variables: Readonly<Record<string, string | undefined>>): readonly string[] {
+  return withoutPart.filter((name) => variables[name]);
+}
+
 /** Leases are kept in Redis where there is one, unless told otherwise. */
 export function leaseBackend({ LEASE_BACKEND, REDIS_URL }: Environment): 'redis' | 'database' {
   return LEASE_BACKEND ?? (REDIS_URL ? 'redis' : 'database');

@@ -124,10 +124,14 @@ async function reportOf(
   };
 }
 
-/** Messages that were acknowledged but are not in the table. */
+/** Messages that were acknowledged but did not come to an end. */
 async function missingOf(database: Connection, ids: readonly string[]): Promise<number> {
   if (ids.length === 0) return 0;
-  const found = await count(database, 'SELECT COUNT(*) AS n FROM inbox_message WHERE id IN (?)', [ids]);
+  const found = await count(
+    database,
+    "SELECT COUNT(*) AS n FROM inbox_message WHERE id IN (?) AND status IN ('success', 'failed')",
+    [ids],
+  );
   return new Set(ids).size - found;
 }
 

@@ -1,0 +1,38 @@
+import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Redis } from 'ioredis';
+import { type Environment, leaseBackend } from '../environment.js';
+import { environmentToken } from '../environment.token.js';
+
+/** Longer than a healthy answer, shorter than the patience of a load balancer. */
+const redisTimeoutMs = 1_000;
+
+/** Asks the Redis that keeps the leases, over a connection of its own that reconnects by itself. */
+@Injectable()
+export class RedisCheck implements OnModuleDestroy {
+  private readonly redis: Redis | undefined;
+
+  constructor(@Inject(environmentToken) environment: Environment) {
+    if (leaseBackend(environment) !== 'redis' || !environment.REDIS_URL) return;
+    this.redis = new Redis(environment.REDIS_URL, {
+      // A probe wants to know now: nothing waits for a connection.
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      commandTimeout: redisTimeoutMs,
+    });
+    // Told by the probe; without a listener ioredis prints every failed reconnect.
+    this.redis.on('error', () => undefined);
+  }
+
+  /** Null where no lease is kept in Redis. Never rejects, and answers within a second. */
+  async isUp(): Promise<boolean | null> {
+    if (!this.redis) return null;
+    return this.redis.ping().then(
+      () => true,
+      () => false,
+    );
+  }
+
+  onModuleDestroy(): void {
+    this.redis?.disconnect();
+  }
+}
