@@ -81,38 +81,56 @@ test.each([true, false])(
   },
 );
 
-test('the fence alone stops a stalled owner whose claim was left in place', async () => {
-  const opening = gate();
-  const entered = gate();
-  const a = await stalling('a', opening, entered);
-  const id = await pushJson(a.inbox, { type: 'work' });
-  const round = a.inbox.runOnce();
-  await entered.opened;
-  const before = await message(id);
-  // The lane has a new holder; the claim of the message is untouched, so only the fence can tell.
-  await database.query("UPDATE mailroom_lease SET fence = fence + 1, owner = 'other'");
-  opening.open();
-  await round;
-  expect(await effects()).toEqual([]);
-  expect(await message(id)).toMatchObject({ status: 'processing', claim_token: before?.claim_token });
-});
+/** Alone, an outcome is written by itself; with a next message due it claims that one in the same statement. */
+const company: [string, number][] = [
+  ['alone', 0],
+  ['with a next message due', 1],
+];
 
-test('the token alone stops a stalled owner whose message was recovered and claimed again', async () => {
-  const opening = gate();
-  const entered = gate();
-  const a = await stalling('a', opening, entered);
-  const id = await pushJson(a.inbox, { type: 'work' });
-  const round = a.inbox.runOnce();
-  await entered.opened;
-  await database.query(
-    "UPDATE inbox_message SET claim_token = UNHEX('00112233445566778899AABBCCDDEEFF'), claimed_by = 'other' WHERE id = ?",
-    [id],
-  );
-  opening.open();
-  await round;
-  expect(await effects()).toEqual([]);
-  expect(await message(id)).toMatchObject({ status: 'processing', claimed_by: 'other' });
-});
+test.each(company)(
+  'the fence alone stops a stalled owner whose claim was left in place (%s)',
+  async (_what, others) => {
+    const opening = gate();
+    const entered = gate();
+    const a = await stalling('a', opening, entered);
+    const id = await pushJson(a.inbox, { type: 'work' });
+    for (let n = 0; n < others; n++) await pushJson(a.inbox, { type: 'work' });
+    const round = a.inbox.runOnce();
+    await entered.opened;
+    const before = await message(id);
+    // The lane has a new holder; the claim of the message is untouched, so only the fence can tell.
+    await database.query("UPDATE mailroom_lease SET fence = fence + 1, owner = 'other'");
+    opening.open();
+    await round;
+    expect(await effects()).toEqual([]);
+    expect(await message(id)).toMatchObject({ status: 'processing', claim_token: before?.claim_token });
+    expect(await database.query("SELECT COUNT(*) AS n FROM inbox_message WHERE status = 'pending'")).toEqual([
+      { n: others },
+    ]);
+  },
+);
+
+test.each(company)(
+  'the token alone stops a stalled owner whose message was recovered and claimed again (%s)',
+  async (_what, others) => {
+    const opening = gate();
+    const entered = gate();
+    const a = await stalling('a', opening, entered);
+    const id = await pushJson(a.inbox, { type: 'work' });
+    for (let n = 0; n < others; n++) await pushJson(a.inbox, { type: 'work' });
+    const round = a.inbox.runOnce();
+    await entered.opened;
+    await database.query(
+      "UPDATE inbox_message SET claim_token = UNHEX('00112233445566778899AABBCCDDEEFF'), claimed_by = 'other' WHERE id = ?",
+      [id],
+    );
+    opening.open();
+    await round;
+    // The others are its own to handle: the lane is still held.
+    expect(await effects()).toEqual(Array(others).fill('a 1'));
+    expect(await message(id)).toMatchObject({ status: 'processing', claimed_by: 'other' });
+  },
+);
 
 test('a failure of a stalled owner changes nothing either', async () => {
   const opening = gate();
