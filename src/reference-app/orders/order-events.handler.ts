@@ -5,6 +5,9 @@ import { environmentToken } from '../environment.token.js';
 import { simulate } from '../simulate.js';
 import { nextStatus, type OrderEvent, type OrderStatus } from './order-event.js';
 
+/** Status of an order of which only events have come that it does not allow: its creation is missing. */
+const neverCreated = 'unknown';
+
 /** Applies order events. What the order's state machine does not allow is a success that is counted as ignored. */
 @Injectable()
 export class OrderEventsHandler {
@@ -16,31 +19,17 @@ export class OrderEventsHandler {
     await simulate(this.environment.SIMULATE, event, ctx);
     const [order] = (await ctx.manager.query('SELECT status FROM demo_order WHERE order_id = ? FOR UPDATE', [
       event.orderId,
-    ])) as {
-      status: OrderStatus;
-    }[];
-    const status = nextStatus(order?.status ?? null, event.type);
-    if (status !== null && !order) {
-      await ctx.manager.query(
-        'INSERT INTO demo_order (order_id, status, amount, applied_events, updated_at) VALUES (?, ?, ?, 1, UTC_TIMESTAMP(3))',
-        [event.orderId, status, event.amount],
-      );
-    } else if (status !== null) {
-      await ctx.manager.query(
-        'UPDATE demo_order SET status = ?, amount = ?, applied_events = applied_events + 1, updated_at = UTC_TIMESTAMP(3) WHERE order_id = ?',
-        [status, event.amount, event.orderId],
-      );
-    } else if (order) {
-      await ctx.manager.query(
-        'UPDATE demo_order SET ignored_events = ignored_events + 1, updated_at = UTC_TIMESTAMP(3) WHERE order_id = ?',
-        [event.orderId],
-      );
-    } else {
-      ctx.logger.warn({
-        msg: 'an event of an order that was never created was ignored',
-        messageId: ctx.messageId,
-        type: event.type,
-      });
-    }
+    ])) as { status: OrderStatus | typeof neverCreated }[];
+    const from = order && order.status !== neverCreated ? order.status : null;
+    const to = nextStatus(from, event.type);
+    const [applied, ignored] = to === null ? [0, 1] : [1, 0];
+    await ctx.manager.query(
+      `INSERT INTO demo_order (order_id, status, amount, applied_events, ignored_events, updated_at)
+       VALUES (?, ?, ?, ?, ?, UTC_TIMESTAMP(3))
+       ON DUPLICATE KEY UPDATE status = VALUES(status), amount = IF(?, VALUES(amount), amount),
+         applied_events = applied_events + VALUES(applied_events), ignored_events = ignored_events + VALUES(ignored_events),
+         updated_at = VALUES(updated_at)`,
+      [event.orderId, to ?? from ?? neverCreated, event.amount, applied, ignored, applied],
+    );
   }
 }
