@@ -7,6 +7,8 @@ export { isDuplicateKey } from './database/index.js';
 export * from './errors/index.js';
 export {
   type AmbientMessage,
+  type BreakerOptions,
+  type BreakerSnapshot,
   currentMessage,
   type InboxAsyncOptions,
   type InboxContext,

@@ -29,12 +29,17 @@ interface Issue {
   readonly errors?: readonly (readonly Issue[])[];
 }
 
-/** A union reports one list of problems per branch; the branch that got furthest is what the user meant. */
+/**
+ * A union reports one list of problems per branch; the branch that got furthest is what the user meant. If none got
+ * anywhere, the last branch says what the union takes, unless the union has words of its own.
+ */
 function firstIssue(issues: readonly Issue[]): Issue {
   const issue = issues[0];
   if (!issue) return { code: 'custom', path: [], message: 'is not valid' };
   const deepest = (issue.errors ?? [])
     .map((branch) => branch[0])
     .filter((inner) => inner !== undefined && inner.path.length > 0)[0];
-  return deepest ? { ...deepest, path: [...issue.path, ...deepest.path] } : issue;
+  if (deepest) return { ...deepest, path: [...issue.path, ...deepest.path] };
+  const last = issue.errors?.at(-1)?.[0];
+  return last && issue.message === 'Invalid input' ? { ...last, path: issue.path } : issue;
 }

@@ -2,7 +2,8 @@
  * The engine that both boxes share: take a message, run it, write what came of it, and be right about it.
  *
  *   lane-round     take the lane's lease, then message by message until there is a reason to stop
- *   lane-queue     what is due, in order; followers of a waiting message step aside, unknown types are put off
+ *   lane-queue     what is due, in order; followers of a waiting message step aside; unknown types, kinds behind an
+ *                  open breaker and kinds at a limit are put off
  *   lane-attempt   claim, run the handler, choose the outcome
  *   lane-completion  write the outcome: with the handler's own writes in one commit, or by itself
  *   recovery       give back what an owner that disappeared left behind
@@ -22,13 +23,14 @@ export { type AttemptEnd, runAttempt } from './attempt.js';
 export { type BoxTable, quoteIdentifier } from './box-table.js';
 export type { Candidate } from './candidate.js';
 export { newClaimToken } from './claim-token.js';
+export { ClosedOffKinds } from './closed-off-kinds.js';
 export { EntityOrderStore, type SweepPosition } from './entity-order.store.js';
 export { HandlerSession } from './handler-session.js';
 export { HandlerTransaction } from './handler-transaction.js';
 export { LaneStore } from './lane.store.js';
 export { LaneCompletion } from './lane-completion.js';
 export { findLanes } from './lane-discovery.js';
-export type { AttemptTools, LaneBox, LaneHandler } from './lane-handler.js';
+export type { AttemptTools, ClosedOff, LaneBox, LaneHandler, Pace, Permit, Readiness } from './lane-handler.js';
 export type { LaneParts, LaneRoundOptions } from './lane-parts.js';
 export { LaneRound, type RoundEnd } from './lane-round.js';
 export { PutOffStore } from './put-off.store.js';

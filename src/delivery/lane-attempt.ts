@@ -46,9 +46,11 @@ export class LaneAttempt {
       if (await this.round.parts.store.claim(this.lease, claimed.request)) return claimed;
     } catch (error) {
       leave();
+      runnable.permit.giveBack();
       throw error;
     }
     leave();
+    runnable.permit.giveBack();
     return null;
   }
 
@@ -64,6 +66,7 @@ export class LaneAttempt {
           handler.invoke(candidate, {
             signal,
             attempt: claimed.attempt,
+            started: () => claimed.permit.started(),
             manager: () => {
               tx ??= new HandlerTransaction(this.round.parts.dataSource, this.session);
               return tx.manager;
@@ -72,6 +75,7 @@ export class LaneAttempt {
         handler.timeoutMs,
         this.interrupted,
       );
+      claimed.permit.ended(end);
       // Heartbeats stop before the mark: both write the same row.
       running.delete(request.id);
       switch (end.kind) {
@@ -141,20 +145,20 @@ export class LaneAttempt {
     const runnable = await this.queue.next(claimed.candidate);
     if (!runnable) return null;
     if (isSuspect(runnable.candidate) || isSuspect(claimed.candidate)) {
-      this.queue.putBack(runnable.candidate);
+      this.queue.putBack(runnable);
       return null;
     }
     // Not awaited: this message still occupies its own place, which a waiting suspect needs.
     const leave = this.round.parts.solitude.tryEnter();
     if (leave) return this.prepare(runnable, leave);
-    this.queue.putBack(runnable.candidate);
+    this.queue.putBack(runnable);
     return null;
   }
 
   private giveUp(following: Claimed | null): void {
     if (!following) return;
     following.leave();
-    this.queue.putBack(following.candidate);
+    this.queue.putBack(following);
   }
 
   private prepare(runnable: Runnable, leave: () => void): Claimed {

@@ -5,6 +5,7 @@ import type { Lease } from '../lease/index.js';
 import type { Outcome } from '../message/outcome.js';
 import type { HandlerTransaction } from './handler-transaction.js';
 import type { ClaimRequest, Completion, LaneStore } from './lane.store.js';
+import { pause } from './pause.js';
 
 /** What came of writing an outcome. */
 export interface Completed {
@@ -123,17 +124,4 @@ function refuseUnlessHeld(lease: Lease, id: string): void {
 
 function isTransient(error: unknown): boolean {
   return error instanceof DatabaseUnavailableError || isConnectionError(error) || endsTransaction(error);
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(done, ms);
-    function done(): void {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    signal.addEventListener('abort', done, { once: true });
-  });
 }

@@ -1,6 +1,7 @@
 import type { DataSource } from 'typeorm';
 import type { LeaseKeeper } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
+import type { ClosedOffKinds } from './closed-off-kinds.js';
 import type { EntityOrderStore } from './entity-order.store.js';
 import type { HandlerSession } from './handler-session.js';
 import type { Claim, LaneStore } from './lane.store.js';
@@ -32,6 +33,7 @@ export interface LaneParts {
   readonly recovery: RecoveryStore;
   readonly completion: LaneCompletion;
   readonly unknown: UnknownTypes;
+  readonly closedOff: ClosedOffKinds;
   readonly stragglers: Stragglers;
   readonly solitude: Solitude;
   readonly events: MailroomEvents;

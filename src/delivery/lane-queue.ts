@@ -1,8 +1,9 @@
 import type { MailroomEvents } from '../observability/index.js';
 import type { Candidate } from './candidate.js';
+import type { ClosedOffKinds } from './closed-off-kinds.js';
 import type { EntityOrderStore } from './entity-order.store.js';
 import type { LaneStore } from './lane.store.js';
-import type { LaneBox, LaneHandler } from './lane-handler.js';
+import type { ClosedOff, LaneBox, LaneHandler, Permit } from './lane-handler.js';
 import type { UnknownTypes } from './unknown-types.js';
 
 /** Messages read ahead in one query. */
@@ -14,11 +15,20 @@ const epoch = '1970-01-01 00:00:00.000';
 export interface Runnable {
   readonly candidate: Candidate;
   readonly handler: LaneHandler;
+  readonly permit: Permit;
+}
+
+/** A kind at its limit, of which every due message is known to this round: it is waited for instead of put off. */
+interface WaitingKind {
+  readonly source: string;
+  readonly type: string;
+  readonly closedOff: ClosedOff;
+  readonly readyAt: number;
 }
 
 /**
  * The due messages of a lane during one round, in order. What cannot be run now is moved out of the way here: followers
- * of a waiting message step aside, messages without a handler are put off.
+ * of a waiting message step aside, messages without a handler, behind an open breaker or at a limit are put off.
  */
 export class LaneQueue {
   private ahead: Candidate[] = [];
@@ -29,6 +39,7 @@ export class LaneQueue {
   private readonly closed = new Set<string>();
   /** Entities that this round stepped followers aside for. */
   private readonly steppedAside = new Set<string>();
+  private readonly waiting = new Map<string, WaitingKind>();
   yieldLane = false;
 
   constructor(
@@ -37,6 +48,7 @@ export class LaneQueue {
     private readonly order: EntityOrderStore,
     private readonly box: LaneBox,
     private readonly unknown: UnknownTypes,
+    private readonly closedOff: ClosedOffKinds,
     private readonly events: MailroomEvents,
   ) {}
 
@@ -54,8 +66,34 @@ export class LaneQueue {
   }
 
   /** Puts a message back at the head: it was looked up as the next one but was not claimed. */
-  putBack(candidate: Candidate): void {
+  putBack({ candidate, permit }: Runnable): void {
+    permit.giveBack();
     this.ahead.unshift(candidate);
+  }
+
+  /**
+   * After `next` found nothing: milliseconds until a kind at its limit may go on; null when there is none. What would
+   * have to be waited for longer than `longestMs` is put off.
+   */
+  async pauseMs(longestMs: number): Promise<number | null> {
+    const now = performance.now();
+    for (const [key, { source, type, closedOff, readyAt }] of this.waiting) {
+      if (readyAt - now < longestMs) continue;
+      this.waiting.delete(key);
+      await this.putOff(source, type, closedOff);
+    }
+    const readyAt = [...this.waiting.values()].map((kind) => kind.readyAt - performance.now());
+    const returning = this.closedOff.resumeInMs(this.lane);
+    if (returning !== null) readyAt.push(returning);
+    return readyAt.length > 0 ? Math.max(1, Math.min(...readyAt)) : null;
+  }
+
+  /** After a pause: what is due is looked up anew. */
+  rewind(): void {
+    this.ahead = [];
+    this.waiting.clear();
+    this.from = epoch;
+    this.exhausted = false;
   }
 
   /** The message does not hold back its entity any more. */
@@ -82,16 +120,20 @@ export class LaneQueue {
   }
 
   private async examine(candidate: Candidate, running: Candidate | null): Promise<Runnable | null> {
-    const handler = this.box.handlerFor(candidate.source, candidate.type);
-    if (!handler) {
-      await this.setAside(candidate);
-      return null;
+    const readiness = this.box.readiness(candidate.source, candidate.type);
+    switch (readiness.kind) {
+      case 'unknown':
+        await this.setAside(candidate);
+        return null;
+      case 'closed-off':
+        await this.closeOff(candidate, readiness);
+        return null;
+      case 'ready':
+        if (!this.waits(candidate, running))
+          return { candidate, handler: readiness.handler, permit: readiness.permit() };
+        await this.stepAside(candidate);
+        return null;
     }
-    if (this.waits(candidate, running)) {
-      await this.stepAside(candidate);
-      return null;
-    }
-    return { candidate, handler };
   }
 
   private waits({ previous }: Candidate, running: Candidate | null): boolean {
@@ -111,6 +153,23 @@ export class LaneQueue {
     if (count > 0) this.events.emit({ name: 'put-off', source, type, count, reason: 'no handler in this instance' });
     this.drop((other) => other.source === source && other.type === type);
     if (count === 0) this.exhausted = true;
+  }
+
+  private async closeOff({ source, type }: Candidate, closedOff: ClosedOff): Promise<void> {
+    this.drop((other) => other.source === source && other.type === type);
+    if (closedOff.pace && this.exhausted) {
+      const readyAt = performance.now() + closedOff.retryInMs;
+      this.waiting.set(`${source}\0${type}`, { source, type, closedOff, readyAt });
+    } else {
+      await this.putOff(source, type, closedOff);
+    }
+  }
+
+  private async putOff(source: string, type: string, closedOff: ClosedOff): Promise<void> {
+    const count = await this.closedOff.putOff(this.lane, source, type, closedOff);
+    if (count > 0) this.events.emit({ name: 'put-off', source, type, count, reason: closedOff.reason });
+    // Somebody else moved them: reading on would find the same again.
+    else this.exhausted = true;
   }
 
   /** Rows that were moved in the database must not be run from memory. */

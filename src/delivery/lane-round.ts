@@ -5,6 +5,7 @@ import type { Claim } from './lane.store.js';
 import { LaneAttempt } from './lane-attempt.js';
 import type { LaneContext, LaneParts, LaneRoundOptions } from './lane-parts.js';
 import { LaneQueue } from './lane-queue.js';
+import { pause } from './pause.js';
 import type { Recovered } from './recovery.store.js';
 
 /** Why a round ended. `full` is the only end after which the next round starts at once. */
@@ -19,10 +20,17 @@ export type RoundEnd =
   | 'surplus'
   | 'stopped';
 
+/** A shorter pause for a kind at its limit is waited out with the lane in hand; for a longer one the round ends. */
+const longestPauseMs = 1_000;
+/** All pauses of a round: then its lease is offered to others, as after a full batch. */
+const mostPausesMs = 5_000;
+
 /** One pass over a lane: take its lease, then message by message until there is a reason to stop. */
 export class LaneRound implements LaneContext {
   readonly running = new Map<string, Claim>();
   handled = 0;
+  /** After the round: milliseconds until messages at a limit are due again; null when none are. */
+  resumeInMs: number | null = null;
 
   constructor(
     readonly lane: number,
@@ -44,7 +52,10 @@ export class LaneRound implements LaneContext {
     } finally {
       if (!busy) await entrance.leave();
     }
-    if (!busy) return 'idle';
+    if (!busy) {
+      this.resumeInMs = this.parts.closedOff.resumeInMs(this.lane);
+      return 'idle';
+    }
 
     let recovered: readonly Recovered[] = [];
     const lease = await entrance.take({
@@ -73,16 +84,27 @@ export class LaneRound implements LaneContext {
   }
 
   private async consume(lease: Lease, session: HandlerSession): Promise<RoundEnd> {
-    const { store, order, box, unknown, events } = this.parts;
-    const queue = new LaneQueue(this.lane, store, order, box, unknown, events);
+    const { store, order, box, unknown, closedOff, events } = this.parts;
+    const queue = new LaneQueue(this.lane, store, order, box, unknown, closedOff, events);
     const attempts = new LaneAttempt(this, lease, session, queue);
+    const interrupted = AbortSignal.any([lease.signal, this.stopping]);
     let timeouts = 0;
+    let paused = 0;
     for (let claimed = null as Awaited<ReturnType<LaneAttempt['claim']>>; ; ) {
       if (!claimed) {
         const end = this.reasonToStop(lease, timeouts);
         if (end) return end;
         const runnable = await queue.next(null);
-        if (!runnable) return queue.yieldLane ? 'yielded' : 'drained';
+        if (!runnable) {
+          if (queue.yieldLane) return 'yielded';
+          this.resumeInMs = await queue.pauseMs(longestPauseMs);
+          if (this.resumeInMs === null || this.resumeInMs >= longestPauseMs) return 'drained';
+          if (paused >= mostPausesMs) return 'full';
+          paused += this.resumeInMs;
+          await pause(this.resumeInMs, interrupted);
+          queue.rewind();
+          continue;
+        }
         claimed = await attempts.claim(runnable);
         continue;
       }

@@ -1,6 +1,7 @@
 import type { ControlPool, Row } from '../database/index.js';
 import type { BoxTable } from './box-table.js';
 
+/** Due messages that one step looks at: where few are of the kind, the others are not walked through to the end. */
 const stepSize = 500;
 
 /**
@@ -14,25 +15,30 @@ export class PutOffStore {
   ) {}
 
   /**
-   * Puts off up to 500 due messages of one kind in a lane, oldest due first; returns how many.
+   * Puts off the messages of one kind among the first 500 that are due in a lane; returns how many.
    * Locks: the messages by primary key, in order. Index: the claim index to find them.
+   * @param spacingMs how far apart they fall due, in the order in which they were due; 0: together
    */
-  async putOff(lane: number, source: string, type: string, delayMs: number): Promise<number> {
+  async putOff(lane: number, source: string, type: string, delayMs: number, spacingMs = 0): Promise<number> {
     const { name, id, claimIndex } = this.table;
-    const rows = await this.pool.rows<Row & { id: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m FORCE INDEX (${claimIndex})
-        WHERE m.status = 'pending' AND m.lane = ? AND m.next_attempt_at <= UTC_TIMESTAMP(3) AND m.source = ? AND m.type = ?
+    const due = await this.pool.rows<Row & { id: string; source: string; type: string }>(
+      `SELECT CAST(m.${id} AS CHAR) AS id, m.source, m.type FROM ${name} m FORCE INDEX (${claimIndex})
+        WHERE m.status = 'pending' AND m.lane = ? AND m.next_attempt_at <= UTC_TIMESTAMP(3)
         ORDER BY m.next_attempt_at, m.${id} LIMIT ${stepSize}`,
-      [lane, source, type],
+      [lane],
     );
-    if (rows.length === 0) return 0;
-    const ids = rows.map((row) => row.id);
+    const ids = due.filter((row) => row.source === source && row.type === type).map((row) => row.id);
+    if (ids.length === 0) return 0;
+    const places = ids.map(() => '?').join(', ');
+    // As text: 64-bit ids are not compared as floating point numbers.
+    const micros = spacingMs > 0 ? `? + (FIELD(CAST(${id} AS CHAR), ${places}) - 1) * ?` : '?';
+    const values = spacingMs > 0 ? [delayMs * 1000, ...ids, spacingMs * 1000] : [delayMs * 1000];
     await this.pool.execute(
       `UPDATE ${name} FORCE INDEX (PRIMARY)
-          SET next_attempt_at = UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND, updated_at = UTC_TIMESTAMP(3)
-        WHERE ${id} IN (${ids.map(() => '?').join(', ')}) AND status = 'pending' ORDER BY ${id}`,
-      [delayMs * 1000, ...ids],
+          SET next_attempt_at = UTC_TIMESTAMP(3) + INTERVAL ${micros} MICROSECOND, updated_at = UTC_TIMESTAMP(3)
+        WHERE ${id} IN (${places}) AND status = 'pending' ORDER BY ${id}`,
+      [...values.map((value) => (typeof value === 'number' ? Math.round(value) : value)), ...ids],
     );
-    return rows.length;
+    return ids.length;
   }
 }

@@ -3,6 +3,7 @@ import type { SchedulerRegistry } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
 import { ControlPool, type Dialect, detectDialect } from '../database/index.js';
 import {
+  ClosedOffKinds,
   EntityOrderStore,
   findLanes,
   HandlerSession,
@@ -17,6 +18,8 @@ import {
 } from '../delivery/index.js';
 import { InstanceMembership, LeaseKeeper, LeaseRowStore, newInstanceId, openGate, RedisGate } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
+import { breakerRules } from './breaker-options.js';
+import { HandlerAdmission } from './handler-admission.js';
 import { HandlerRegistry } from './handler-registry.js';
 import { InboxService } from './inbox.service.js';
 import { InboxConsumer } from './inbox-consumer.js';
@@ -25,6 +28,7 @@ import { type InboxOptions, type ResolvedInboxOptions, resolveInboxOptions } fro
 import { inboxTable } from './inbox-table.js';
 import { Intake } from './intake.js';
 import { IntakeStore } from './intake.store.js';
+import { IntakeQueue } from './intake-queue.js';
 import { WebhookEndpoint } from './webhook-endpoint.js';
 
 /** Time beyond its timeout after which the server ends the connection of a handler whose process is frozen. */
@@ -38,6 +42,8 @@ export interface InboxParts {
   readonly intake: Intake;
   readonly consumer: InboxConsumer;
   readonly endpoint: WebhookEndpoint;
+  /** Breakers and limits; `breakers()` for stats. */
+  readonly admission: HandlerAdmission;
   readonly service: InboxService;
   /** What the server is; asked once, and again after a failure. */
   dialect(): Promise<Dialect>;
@@ -59,7 +65,12 @@ export async function buildInbox(
   const dialect = once(() => detectDialect(pool));
   const registry = new HandlerRegistry(options);
   const table = inboxTable('inbox_message');
-  const dispatcher = new InboxDispatcher(registry, options, pool, table);
+  const admission = new HandlerAdmission(
+    { breaker: breakerRules(options.breaker), orphanAfterMs: options.orphanAfter },
+    events,
+  );
+  const dispatcher = new InboxDispatcher(registry, options, pool, table, admission);
+  const putOff = new PutOffStore(pool, table);
   const store = new LaneStore(pool, table);
   const order = new EntityOrderStore(pool, table);
   const parts: LaneParts = {
@@ -69,7 +80,8 @@ export async function buildInbox(
     order,
     recovery: new RecoveryStore(pool, table, dispatcher),
     completion: new LaneCompletion(store),
-    unknown: new UnknownTypes(new PutOffStore(pool, table)),
+    unknown: new UnknownTypes(putOff),
+    closedOff: new ClosedOffKinds(putOff),
     stragglers: new Stragglers(store, order, events),
     solitude: new Solitude(),
     events,
@@ -80,13 +92,15 @@ export async function buildInbox(
   };
   const membership = new InstanceMembership(pool, parts.keeper.owner, options.lease.ttl);
   const consumer = new InboxConsumer(options, parts, membership, (from) => findLanes(pool, table, from), scheduler);
-  const intake = new Intake(options, new IntakeStore(pool, table.name), events, (lane) => consumer.wake(lane));
+  const intakeStore = new IntakeStore(pool, table.name);
+  const intake = new Intake(options, intakeStore, new IntakeQueue(intakeStore), events, (lane) => consumer.wake(lane));
   return {
     options,
     registry,
     pool,
     intake,
     consumer,
+    admission,
     endpoint: new WebhookEndpoint(intake, options),
     service: new InboxService(intake, consumer),
     dialect,

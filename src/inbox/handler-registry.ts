@@ -2,10 +2,12 @@ import { z } from 'zod';
 import { backoff, count, duration, flag, parseOptions } from '../config/index.js';
 import { HandlerRegistrationError } from '../errors/handler-registration.error.js';
 import type { RetryPolicy } from '../message/retry-policy.js';
+import type { Limiter } from '../pressure/index.js';
 import type { InboxContext } from './inbox-context.js';
 import type { InboxHandlerMetadata } from './inbox-handler.decorator.js';
 import type { InboxMessage } from './inbox-message.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
+import { SharedLimits } from './shared-limits.js';
 
 export interface RegisteredHandler {
   /** `Class.method`, for errors and logs. */
@@ -15,8 +17,18 @@ export interface RegisteredHandler {
   readonly timeoutMs: number;
   readonly policy: RetryPolicy;
   readonly transactional: boolean;
+  /** Null: no limit. Shared by the handlers of one `limitBy`. */
+  readonly limiter: Limiter | null;
   call(message: InboxMessage, context: InboxContext): unknown;
 }
+
+const rateWords = 'write a whole number from 1 to 10,000, or less than 1, at least 0.01, for one in several seconds';
+
+const ratePerSecond = z
+  .number({ error: rateWords })
+  .min(0.01, rateWords)
+  .max(10_000, rateWords)
+  .refine((rate) => rate < 1 || Number.isInteger(rate), rateWords);
 
 const schema = z.strictObject({
   type: z.string().regex(/^[\x21-\x7e]{1,128}$/, "write a type of 1 to 128 printable ASCII characters, or '*'"),
@@ -25,6 +37,9 @@ const schema = z.strictObject({
   maxRetry: count(0, 1_000).optional(),
   backoff: backoff.optional(),
   transactional: flag.default(true),
+  maxConcurrent: count(1, 1_000).optional(),
+  ratePerSecond: ratePerSecond.optional(),
+  limitBy: z.string().min(1).max(64).optional(),
 });
 
 /** Every type that no handler names. */
@@ -33,6 +48,7 @@ const anyType = '*';
 /** Which handler gets a message: source and type before type alone, a named type before '*'. */
 export class HandlerRegistry {
   private readonly handlers = new Map<string, RegisteredHandler>();
+  private readonly limits = new SharedLimits();
 
   constructor(private readonly options: ResolvedInboxOptions) {}
 
@@ -61,6 +77,7 @@ export class HandlerRegistry {
       const kind = `type '${options.type}' of ${options.source ? `source '${options.source}'` : 'every source'}`;
       throw new HandlerRegistrationError(name, `${other.name} already handles ${kind}; one message has one handler`);
     }
+    const { maxConcurrent = null, ratePerSecond = null, limitBy } = options;
     this.handlers.set(key, {
       name,
       source: options.source ?? null,
@@ -68,6 +85,7 @@ export class HandlerRegistry {
       timeoutMs,
       policy: { maxRetry: options.maxRetry ?? maxRetry, backoff: options.backoff ?? moduleBackoff },
       transactional: options.transactional,
+      limiter: this.limits.limiterOf(name, { maxConcurrent, ratePerSecond }, limitBy),
       call,
     });
   }

@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Logger } from '@nestjs/common';
 import type { ControlPool, Row } from '../database/index.js';
-import type { AttemptTools, BoxTable, Candidate, LaneBox, LaneHandler } from '../delivery/index.js';
+import type { AttemptTools, BoxTable, Candidate, LaneBox, LaneHandler, Readiness } from '../delivery/index.js';
+import type { HandlerAdmission } from './handler-admission.js';
 import type { HandlerRegistry, RegisteredHandler } from './handler-registry.js';
 import type { InboxContext } from './inbox-context.js';
 import { InboxMessage, type StoredMessage } from './inbox-message.js';
@@ -29,16 +30,19 @@ export class InboxDispatcher implements LaneBox {
     private readonly options: ResolvedInboxOptions,
     private readonly pool: ControlPool,
     private readonly table: BoxTable,
+    private readonly admission: HandlerAdmission,
   ) {}
 
-  handlerFor(source: string, type: string): LaneHandler | null {
+  readiness(source: string, type: string): Readiness {
     const handler = this.registry.find(source, type);
-    if (!handler) return null;
-    const known = this.bound.get(handler);
-    if (known) return known;
-    const laneHandler = this.bind(handler);
-    this.bound.set(handler, laneHandler);
-    return laneHandler;
+    if (!handler) return { kind: 'unknown' };
+    return (
+      this.admission.closedOff(source, type, handler) ?? {
+        kind: 'ready',
+        handler: this.boundOf(handler),
+        permit: () => this.admission.permit(source, type, handler),
+      }
+    );
   }
 
   parksOn(source: string): boolean {
@@ -47,6 +51,14 @@ export class InboxDispatcher implements LaneBox {
 
   maxRetryOf(source: string, type: string): number {
     return this.registry.find(source, type)?.policy.maxRetry ?? this.options.maxRetry;
+  }
+
+  private boundOf(handler: RegisteredHandler): LaneHandler {
+    const known = this.bound.get(handler);
+    if (known) return known;
+    const laneHandler = this.bind(handler);
+    this.bound.set(handler, laneHandler);
+    return laneHandler;
   }
 
   private bind(handler: RegisteredHandler): LaneHandler {
@@ -59,6 +71,7 @@ export class InboxDispatcher implements LaneBox {
         const message = new InboxMessage(await this.withBody(candidate));
         const traceId = traceIdOf(message);
         const context = contextOf(message.id, traceId, tools, logger);
+        tools.started?.();
         await ambient.run({ messageId: message.id, traceId }, () => handler.call(message, context));
       },
     };

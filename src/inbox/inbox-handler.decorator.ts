@@ -16,6 +16,15 @@ export interface InboxHandlerOptions {
    * change of the lane's holder leaves it alone. Default true.
    */
   readonly transactional?: boolean;
+  /** How many of them run at the same time in this process, 1 to 1,000. N instances multiply it. Default: no limit. */
+  readonly maxConcurrent?: number;
+  /**
+   * How many attempts start in any one second in this process: a whole number up to 10,000, or less than 1. N instances
+   * multiply it. Default: no limit.
+   */
+  readonly ratePerSecond?: number;
+  /** Name of the limit. Handlers of one name share one limit and write the same numbers. Default: a limit of its own. */
+  readonly limitBy?: string;
 }
 
 export interface InboxHandlerMetadata extends InboxHandlerOptions {

@@ -2,6 +2,7 @@ import type { Cluster, Redis } from 'ioredis';
 import { z } from 'zod';
 import { type BackoffOption, backoff, count, type Duration, duration, flag, parseOptions } from '../config/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import { type BreakerOptions, breakerRules, breakerSchema } from './breaker-options.js';
 import { type SourceOptions, sourceSchema } from './source-options.js';
 
 /** Options of `InboxModule.forRoot`. Durations are milliseconds or text such as '30s'. */
@@ -49,6 +50,11 @@ export interface InboxOptions {
   readonly orphanAfter?: Duration;
   /** How often orphans are looked for, beside the change of a lane's holder. Default 30s. */
   readonly recoveryInterval?: Duration;
+  /**
+   * Stops handling the messages of a (source, type) for a while when too many of its recent attempts failed; they are put
+   * off without an attempt counted, others flow. Per process. Default on: half of at least 20 attempts in 1m, for 30s.
+   */
+  readonly breaker?: BreakerOptions | false;
   /** Connections of mailroom's own, for intake, claims and leases. Default 4. */
   readonly controlPool?: number;
   readonly intake?: {
@@ -121,6 +127,7 @@ const schema = z.strictObject({
   timeoutsPerRound: count(1, 100).default(3),
   orphanAfter: duration({ min: 1_000 }).default(300_000),
   recoveryInterval: duration({ min: 100, max: 3_600_000 }).default(30_000),
+  breaker: breakerSchema.or(z.literal(false, 'write false, or an object such as { openFor: 30000 }')).prefault({}),
   controlPool: count(2, 100).default(4),
   intake: z
     .strictObject({
@@ -182,6 +189,7 @@ export function resolveInboxOptions(options: InboxOptions) {
       `write less than inbox.shutdown.deadline (${parsed.shutdown.deadline} ms)`,
     );
   }
+  breakerRules(parsed.breaker);
   const paths = new Map<string, string>();
   for (const [name, source] of Object.entries(parsed.sources)) {
     if (source.path === undefined) continue;

@@ -13,7 +13,9 @@
  * Windows in which a handler runs again for the same message: its process ended, was frozen or lost its lane before the
  * commit; its transaction lost a deadlock; it timed out. Effects outside the database can then happen twice.
  */
+export type { BreakerOptions } from './breaker-options.js';
 export { buildInbox, type InboxParts, type InboxSurroundings } from './build-inbox.js';
+export type { BreakerSnapshot } from './handler-admission.js';
 export { InboxLifecycle } from './inbox.lifecycle.js';
 export { type InboxAsyncOptions, InboxModule } from './inbox.module.js';
 export { InboxService } from './inbox.service.js';

@@ -18,6 +18,8 @@ export class LaneRunner {
   private readonly stopping = new AbortController();
   private dueAt = 0;
   private woken = false;
+  /** Messages at a limit are due at `dueAt`: the tick is too coarse for them. */
+  private resuming = false;
 
   constructor(
     readonly lane: number,
@@ -62,6 +64,10 @@ export class LaneRunner {
 
   /** One round now, whatever the time; for tests and `runOnce()`. */
   async runOnce(): Promise<RoundEnd> {
+    return (await this.round()).end;
+  }
+
+  private async round(): Promise<{ readonly end: RoundEnd; readonly resumeInMs: number | null }> {
     const startedAt = performance.now();
     const round = new LaneRound(this.lane, this.parts, this.options, this.stopping.signal, this.deadline);
     const end = await round.run();
@@ -72,26 +78,35 @@ export class LaneRunner {
       messages: round.handled,
       durationMs: performance.now() - startedAt,
     });
-    return end;
+    return { end, resumeInMs: round.resumeInMs };
   }
 
   private async tick(): Promise<void> {
-    if (!this.woken && performance.now() < this.dueAt) return;
+    const earlyMs = this.dueAt - performance.now();
+    if (!this.woken && earlyMs > 0) {
+      if (this.resuming) this.loop.pauseAtMost(Math.ceil(earlyMs));
+      return;
+    }
     if (!this.share.tryTake(this.lane)) return;
     const wasWoken = this.woken;
     this.woken = false;
     const startedAt = performance.now();
-    let end: RoundEnd;
+    let round: { readonly end: RoundEnd; readonly resumeInMs: number | null };
     try {
-      end = await this.runOnce();
+      round = await this.round();
     } finally {
       this.share.done(this.lane);
     }
+    const { end, resumeInMs } = round;
     const { continuous, roundIntervalMs } = this.options;
+    this.resuming = continuous && resumeInMs !== null && resumeInMs < roundIntervalMs;
     if (!continuous) {
       this.dueAt = startedAt + roundIntervalMs;
     } else if (end === 'full') {
       this.wake();
+    } else if (this.resuming && resumeInMs !== null && end !== 'unavailable') {
+      this.dueAt = performance.now() + resumeInMs;
+      this.loop.pauseAtMost(Math.ceil(resumeInMs));
     } else {
       // Another instance was in when the wake came, and may have looked just before the message appeared: look again soon.
       this.dueAt = end === 'unavailable' && wasWoken ? 0 : performance.now() + roundIntervalMs;

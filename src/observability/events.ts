@@ -22,6 +22,12 @@ export type MailroomEvent =
       readonly count: number;
       readonly reason: string;
     }
+  | {
+      readonly name: 'breaker';
+      readonly source: string;
+      readonly type: string;
+      readonly state: 'closed' | 'open' | 'half-open';
+    }
   | { readonly name: 'lease-lost'; readonly lease: string; readonly reason: string }
   | { readonly name: 'lease-renewed'; readonly lease: string; readonly tookMs: number }
   | { readonly name: 'lease-renewal-failed'; readonly lease: string }

@@ -23,6 +23,7 @@ export class FixedDelayLoop {
   private timer: NodeJS.Timeout | undefined;
   private passing: Promise<void> | undefined;
   private woken = false;
+  private nextDelayMs = Number.POSITIVE_INFINITY;
   private stopped = true;
   private lastTurnAt = performance.now();
 
@@ -40,6 +41,11 @@ export class FixedDelayLoop {
     if (this.stopped || this.woken) return;
     this.woken = true;
     if (!this.passing) this.arm(0);
+  }
+
+  /** Called by a pass: the pause after it is at most `ms`. */
+  pauseAtMost(ms: number): void {
+    this.nextDelayMs = Math.min(this.nextDelayMs, Math.max(1, ms));
   }
 
   /** No pass starts any more; resolves when the one under way has ended or was left behind. */
@@ -71,12 +77,13 @@ export class FixedDelayLoop {
 
   private turn(): void {
     this.woken = false;
+    this.nextDelayMs = this.options.delayMs;
     this.passing = this.bounded()
       .catch((error: unknown) => this.options.onError(error))
       .finally(() => {
         this.passing = undefined;
         this.lastTurnAt = performance.now();
-        if (!this.stopped) this.arm(this.woken ? 0 : this.options.delayMs);
+        if (!this.stopped) this.arm(this.woken ? 0 : this.nextDelayMs);
       });
   }
 

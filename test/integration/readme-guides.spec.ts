@@ -16,6 +16,7 @@ import { startChild } from '../support/child.js';
 import { createTestDatabase, migrated } from '../support/database.js';
 import { codeBlocks, docProject } from '../support/doc-examples.js';
 import { testRedisUrl } from '../support/redis.js';
+import { waitUntil } from '../support/wait-until.js';
 
 const blocks = ['README.md', 'docs/handlers.md', 'docs/options.md'].flatMap(codeBlocks);
 const project = docProject(blocks);
@@ -58,6 +59,7 @@ test('every example has a name, and none is left out here', () => {
       'push.mjs',
       'shipment-events.ts',
       'sources.ts',
+      'warehouse-events.ts',
     ].sort(),
   );
 });
@@ -134,6 +136,36 @@ describe('docs/handlers.md', () => {
   });
 });
 
+describe('docs/handlers.md on limits', () => {
+  test('warehouse-events.ts: both types share the limit, and the warehouse never sees more in a second', async () => {
+    const warehouse = await startWarehouse();
+    process.env.WAREHOUSE_URL = warehouse.url;
+    try {
+      const { WarehouseEvents } = await example('warehouse-events.ts');
+      const inbox = await start(WarehouseEvents, { 'order-center': { type: (push) => push.json.type } });
+      for (let n = 0; n < 25; n++) {
+        const type = n % 2 ? 'order.paid' : 'order.cancelled';
+        await inbox.receive('order-center', { rawBody: JSON.stringify({ type }) });
+      }
+      await waitUntil(
+        async () => {
+          await drainInbox(inbox);
+          return warehouse.seen.length === 25;
+        },
+        { what: 'all have reached the warehouse' },
+      );
+      warehouse.seen.forEach((at, n) => {
+        expect((warehouse.seen[n + 20] ?? Number.POSITIVE_INFINITY) - at).toBeGreaterThan(1_000);
+      });
+      expect(new Set((await stored()).map(({ status, attempts }) => `${status} ${attempts}`))).toEqual(
+        new Set(['success 1']),
+      );
+    } finally {
+      await warehouse.close();
+    }
+  });
+});
+
 describe('docs/options.md', () => {
   const adapters: Record<string, () => AbstractHttpAdapter> = {
     Express: () => new ExpressAdapter(),
@@ -202,6 +234,22 @@ function standardWebhooksHeaders(body: string): Record<string, string> {
 
 function hmac(body: string): string {
   return createHmac('sha256', secrets.payments).update(body).digest('hex');
+}
+
+/** Takes everything, and notes when. */
+async function startWarehouse() {
+  const seen: number[] = [];
+  const server = createServer((request, response) => {
+    seen.push(performance.now());
+    request.resume();
+    request.on('end', () => response.writeHead(204, { connection: 'close' }).end());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    seen,
+    close: () => new Promise((resolve) => server.close(resolve)),
+  };
 }
 
 /** Answers each order with its status, and notes the idempotency keys. */

@@ -34,7 +34,7 @@ export type TestHandler = (message: InboxMessage<Record<string, unknown>>, ctx: 
 export interface InboxAppOptions {
   /** Handlers of source `test` by type; a pair gives options too. */
   readonly handlers?: Readonly<Record<string, TestHandler | readonly [InboxHandlerOptions, TestHandler]>>;
-  /** Merged over options that make a test quick: no shutdown delay, backoff zero. */
+  /** Merged over options that make a test quick: no shutdown delay, backoff zero, no breaker. */
   readonly inbox?: Partial<InboxOptions>;
   readonly source?: Partial<SourceOptions>;
   readonly providers?: readonly Type[];
@@ -54,6 +54,7 @@ const observed: readonly MailroomEventName[] = [
   'claim-lost',
   'recovered',
   'put-off',
+  'breaker',
   'lease-lost',
   'lease-renewed',
   'lease-renewal-failed',
@@ -72,6 +73,7 @@ export async function startInboxApp(database: TestDatabase, options: InboxAppOpt
       ScheduleModule.forRoot(),
       InboxModule.forRoot({
         backoff: [0],
+        breaker: false,
         shutdown: { readinessDelay: 0, deadline: '10s' },
         ...options.inbox,
         sources: {
@@ -94,7 +96,13 @@ export async function startInboxApp(database: TestDatabase, options: InboxAppOpt
   const events = app.get(MailroomEvents);
   for (const name of observed) events.on(name, (event) => seen.push(event));
   const closed = opened({ what: 'an application with an inbox', close: () => app.close() });
-  await app.init();
+  try {
+    await app.init();
+  } catch (error) {
+    await app.close();
+    closed();
+    throw error;
+  }
   return {
     app,
     inbox: app.get(InboxService),
@@ -113,7 +121,9 @@ function handlersClass(handlers: NonNullable<InboxAppOptions['handlers']>): Type
   for (const [type, entry] of Object.entries(handlers)) {
     const [options, handler] = typeof entry === 'function' ? [{}, entry] : entry;
     const method = `on_${type}`;
-    Object.defineProperty(TestHandlers.prototype, method, { value: handler, writable: true, configurable: true });
+    // A function of its own for each type: the decorator writes on the function, and a test may use one for several.
+    const value: TestHandler = (message, ctx) => handler(message, ctx);
+    Object.defineProperty(TestHandlers.prototype, method, { value, writable: true, configurable: true });
     const descriptor = Object.getOwnPropertyDescriptor(TestHandlers.prototype, method) ?? {};
     InboxHandler(type, { source: 'test', ...options })(TestHandlers.prototype, method, descriptor);
   }

@@ -97,7 +97,11 @@ describe('docs/options.md', () => {
   const [moduleOptions = '', sourceOptions = ''] = page.split('\n## Sources\n');
 
   test('lists exactly the options of the module', () => {
-    const keys = schemaKeys('src/inbox/inbox-options.ts', 'schema');
+    const keys = schemaKeys('src/inbox/inbox-options.ts', 'schema').flatMap((key) =>
+      key === 'breaker'
+        ? schemaKeys('src/inbox/breaker-options.ts', 'breakerSchema').map((inner) => `breaker.${inner}`)
+        : [key],
+    );
     expect(keys).toContain('lease.ttl');
     expect(
       rowsOf(moduleOptions)

@@ -1,0 +1,61 @@
+import type { ClosedOff } from './lane-handler.js';
+import type { PutOffStore } from './put-off.store.js';
+
+/** Messages whose due time has come are looked for at most this often while more are coming back. */
+const shortestLookMs = 250;
+/** The database rounds a due time up to whole milliseconds. */
+const roundingMs = 5;
+
+interface Return {
+  readonly fromMs: number;
+  readonly untilMs: number;
+  readonly spacingMs: number;
+}
+
+/**
+ * Puts off messages of kinds that must not be handled now, and knows for each lane when those at a limit come back, so
+ * that the lane is there in time instead of one roundInterval later.
+ */
+export class ClosedOffKinds {
+  private readonly returns = new Map<number, Return>();
+
+  constructor(
+    private readonly store: PutOffStore,
+    private readonly now: () => number = () => performance.now(),
+  ) {}
+
+  /** Puts off one batch of due messages of the kind, no attempt counted; returns how many. */
+  async putOff(lane: number, source: string, type: string, { retryInMs, pace }: ClosedOff): Promise<number> {
+    if (!pace) return this.store.putOff(lane, source, type, retryInMs);
+    const delayMs = pace.delayMs();
+    const { spacingMs } = pace;
+    const count = await this.store.putOff(lane, source, type, delayMs, spacingMs);
+    if (count === 0) return 0;
+    pace.planned(delayMs, count);
+    const fromMs = this.now() + delayMs + roundingMs;
+    this.expect(lane, { fromMs, untilMs: fromMs + count * spacingMs, spacingMs });
+    return count;
+  }
+
+  /** Milliseconds until messages that were put off for a limit may be due in the lane; null: none are coming back. */
+  resumeInMs(lane: number): number | null {
+    const expected = this.returns.get(lane);
+    if (!expected) return null;
+    const now = this.now();
+    if (now >= expected.untilMs) {
+      this.returns.delete(lane);
+      return null;
+    }
+    if (now < expected.fromMs) return expected.fromMs - now;
+    return Math.min(expected.untilMs - now, Math.max(shortestLookMs, expected.spacingMs));
+  }
+
+  private expect(lane: number, added: Return): void {
+    const known = this.returns.get(lane);
+    this.returns.set(lane, {
+      fromMs: Math.min(known?.fromMs ?? added.fromMs, added.fromMs),
+      untilMs: Math.max(known?.untilMs ?? 0, added.untilMs),
+      spacingMs: Math.min(known?.spacingMs ?? added.spacingMs, added.spacingMs),
+    });
+  }
+}
