@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import { ShutdownSignal } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Logger } from 'nestjs-pino';
 import { DataSource } from 'typeorm';
@@ -31,7 +32,8 @@ async function start(): Promise<void> {
   });
   const logger = app.get(Logger);
   app.useLogger(logger);
-  app.enableShutdownHooks();
+  // A stop in order is a success: supervisors restart or alarm on other codes than 0.
+  app.enableShutdownHooks([ShutdownSignal.SIGTERM, ShutdownSignal.SIGINT], { useProcessExit: true });
   for (const name of ['ORDERS_SECRET', 'GITHUB_SECRET'] as const) {
     if (!environment[name]) logger.warn(`${name} is not set: its webhook is not mounted`);
   }

@@ -7,7 +7,8 @@ import { startPrivateDatabase } from '../support/private-database.js';
 import { startPrivateRedis } from '../support/redis.js';
 import { waitUntil } from '../support/wait-until.js';
 
-const script = new URL('../../src/reference-app/main.ts', import.meta.url);
+// The build, as `npm start` runs it: `npm test` builds before.
+const script = new URL('../../dist/src/reference-app/main.js', import.meta.url);
 const ordersSecret = `whsec_${randomBytes(24).toString('base64')}`;
 const githubSecret = randomBytes(24).toString('hex');
 
@@ -232,8 +233,10 @@ describe('two instances on one database', () => {
     expect(await rows()).toBe(before);
   });
 
-  test('an order that was never pushed is 404', async () => {
+  test('an order that was never pushed is 404, and so is a path that does not exist', async () => {
     expect((await ask(app, '/orders/nobody')).status).toBe(404);
+    expect((await ask(app, '/nowhere')).status).toBe(404);
+    expect((await ask(app, '/webhooks/nowhere', { method: 'POST', body: '{}' })).status).toBe(404);
   });
 
   test('both are live and ready', async () => {
@@ -257,10 +260,20 @@ describe('on servers that go away', () => {
   test('pushes are answered 503 with Retry-After while the database is down, and taken again without a restart', async () => {
     const server = await startPrivateDatabase();
     const database = await createTestDatabase('reference_app_down', { serverUrl: server.url });
-    const child = launch({ ...secrets, DATABASE_URL: database.url, MIGRATE: 'true' });
+    const child = launch({
+      ...secrets,
+      DATABASE_URL: database.url,
+      MIGRATE: 'true',
+      SIMULATE: 'true',
+      LEASE_TTL_MS: '2000',
+      INBOX_RECOVERY_INTERVAL_MS: '500',
+    });
     try {
       const app = await listening(child);
       const created = event('o-1', 'order.created');
+      // It sleeps so that the database goes away before it is done.
+      const earlier = await pushOrders(app, event('o-0', 'order.created', { simulate: { sleepMs: 2_000 } }));
+      expect(earlier).toMatchObject({ status: 200, body: stored });
       await server.kill();
       const refused = await pushOrders(app, created);
       expect(refused.status).toBe(503);
@@ -276,10 +289,16 @@ describe('on servers that go away', () => {
         { what: 'a push is taken again', timeoutMs: 20_000 },
       );
       expect(taken.body).toMatchObject({ status: 'stored' });
-      await waitUntil(async () => (await ask(app, '/orders/o-1')).status === 200, {
-        what: 'the order is handled',
-        timeoutMs: 20_000,
-      });
+      for (const order of ['o-0', 'o-1']) {
+        const shown = await waitUntil(
+          async () => {
+            const answer = await ask(app, `/orders/${order}`);
+            return answer.status === 200 && answer;
+          },
+          { what: `order ${order} is handled`, timeoutMs: 20_000 },
+        );
+        expect(shown.body).toMatchObject({ status: 'created', appliedEvents: 1, ignoredEvents: 0 });
+      }
       expect((await ask(app, '/health/ready')).status).toBe(200);
     } finally {
       await child.kill();
@@ -344,7 +363,41 @@ describe('start and stop', () => {
         { what: 'readiness is 503' },
       );
       expect(answer.body).toMatchObject({ details: { inbox: { status: 'down', reason: 'draining' } } });
-      expect(await child.ended).toMatchObject({ signal: 'SIGTERM' });
+      expect(await child.ended).toEqual({ code: 0, signal: null });
+    } finally {
+      await child.kill();
+    }
+  });
+
+  test('SIGTERM, even twice, lets a handler finish: its message is a success before the process ends with code 0', async () => {
+    const child = launch({
+      ...secrets,
+      DATABASE_URL: database.url,
+      MIGRATE: 'true',
+      SIMULATE: 'true',
+      SHUTDOWN_READINESS_DELAY_MS: '1000',
+    });
+    const messageOf = async (id: string) =>
+      (
+        await database.query<{ status: string; attempts: number }>(
+          'SELECT status, attempts FROM inbox_message WHERE id = ?',
+          [id],
+        )
+      )[0];
+    try {
+      const app = await listening(child);
+      const answer = await pushOrders(app, event('o-slow', 'order.created', { simulate: { sleepMs: 3_000 } }));
+      const { id } = answer.body as { id: string };
+      await waitUntil(async () => (await messageOf(id))?.status === 'processing', { what: 'the handler runs' });
+      child.signal('SIGTERM');
+      await waitUntil(async () => (await ask(app, '/health/ready')).status === 503, {
+        what: 'readiness is 503 while it still answers',
+        timeoutMs: 900,
+      });
+      expect(await messageOf(id)).toEqual({ status: 'processing', attempts: 1 });
+      child.signal('SIGTERM');
+      expect(await child.ended).toEqual({ code: 0, signal: null });
+      expect(await messageOf(id)).toEqual({ status: 'success', attempts: 1 });
     } finally {
       await child.kill();
     }
@@ -371,11 +424,14 @@ describe('start and stop', () => {
     ['a flag that is none', { MIGRATE: 'yes' }, "MIGRATE: write 'true' or 'false'"],
     ['leases in a Redis that is not named', { LEASE_BACKEND: 'redis' }, 'REDIS_URL: is not set'],
     ['a secret that is no key', { MIGRATE: 'true', ORDERS_SECRET: badBase64 }, 'standardWebhooks.secrets[0]'],
+    ['a secret that is too short', { GITHUB_SECRET: 'hunter2' }, 'GITHUB_SECRET: write a secret of 16 characters'],
+    ['a port that is no number', { PORT: 'hunter2' }, 'PORT: write a whole number from 0 to 65535'],
     ['a negative backoff', { INBOX_BACKOFF_SECONDS: '-1' }, 'INBOX_BACKOFF_SECONDS: write seconds'],
   ])('%s stops the start-up with code 1 and one line that says what to write', async (_what, changes, message) => {
     const child = launch({ ...secrets, DATABASE_URL: database.url, ...changes });
     expect(await child.ended).toEqual({ code: 1, signal: null });
     expect(child.stderr.trim().split('\n')).toEqual([expect.stringContaining(message)]);
-    expect(child.stderr).not.toContain('hunter2');
+    for (const hidden of ['hunter2', ordersSecret.slice(6), githubSecret, badBase64])
+      expect(child.stdout + child.stderr).not.toContain(hidden);
   });
 });
