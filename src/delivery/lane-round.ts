@@ -23,7 +23,7 @@ export type RoundEnd =
 /** A shorter pause for a kind at its limit is waited out with the lane in hand; for a longer one the round ends. */
 const longestPauseMs = 1_000;
 /** All pauses of a round: then its lease is offered to others, as after a full batch. */
-const mostPausesMs = 5_000;
+const mostPausesMs = 2_000;
 
 /** One pass over a lane: take its lease, then message by message until there is a reason to stop. */
 export class LaneRound implements LaneContext {
