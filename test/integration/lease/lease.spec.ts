@@ -84,7 +84,10 @@ async function take(keeper: LeaseKeeper, name: string, maxHoldMs = 60_000): Prom
   const entrance = await keeper.enter(name);
   const lease = await entrance?.take({
     maxHoldMs,
-    observer: { lost: (_lease, reason) => lost.push(reason), renewed: (_lease, tookMs) => void renewals.push(tookMs) },
+    observer: {
+      lost: (_lease, reason) => lost.push(reason),
+      renewed: (_lease, tookMs) => void renewals.push(tookMs),
+    },
   });
   if (!lease) return null;
   leases.push(lease);
@@ -229,6 +232,25 @@ describe('the gate in Redis', () => {
     });
     await held.lease.release();
     expect(await take(a, 'x')).not.toBeNull();
+  });
+
+  test('a renewal without a majority takes no key away: what is left runs out by itself', async () => {
+    // Three databases of one server stand for three servers.
+    const urls = ['/0', '/1', '/2'].map((path) => new URL(path, redis.url).href);
+    const gate = await RedisGate.open({ redis: urls, namespace: database.name, onError: () => undefined });
+    gates.push(gate);
+    await waitUntil(() => gate.isAvailable(), { what: 'the clients are connected' });
+    const pass = await waitUntil(() => gate.enter('m', 20_000), { what: 'the gate lets in' });
+    await client(async (run) => {
+      for (const db of ['1', '2']) {
+        await run('SELECT', db);
+        await run('DEL', key('m'));
+      }
+      expect(await pass.renew(20_000)).toBe('lost');
+      await run('SELECT', '0');
+      expect(await run('EXISTS', key('m'))).toBe(1);
+    });
+    await pass.leave();
   });
 
   test('a frozen Redis: the lease ends by itself, nothing is thrown, and it works again afterwards', async () => {
