@@ -46,6 +46,9 @@ const schema = z.object({
   SHUTDOWN_DEADLINE_MS: whole(1, 3_600_000).default(25_000),
 });
 
+/** Every variable that the application reads, for the page that explains them. */
+export const variableNames: readonly string[] = Object.keys(schema.shape);
+
 /** The application's environment, checked. */
 export type Environment = z.output<typeof schema>;
 
