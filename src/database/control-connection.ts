@@ -17,6 +17,11 @@ export class ControlConnection {
     private readonly statementTimeoutMs: number,
   ) {}
 
+  /** The session behind it: the same object whenever the same connection is lent out, for what is remembered of it. */
+  get session(): object {
+    return this.connection;
+  }
+
   async execute(sql: string, values: readonly unknown[] = []): Promise<StatementResult> {
     return (await this.send((done) =>
       this.connection.execute(sql, values as never[], done as never),

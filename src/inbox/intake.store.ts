@@ -16,82 +16,129 @@ export interface Stored {
   readonly duplicate: boolean;
 }
 
-type Send = (sql: string, values: readonly unknown[]) => Promise<StatementResult>;
-type Select = (sql: string, values: readonly unknown[]) => Promise<readonly { id: string }[]>;
-
 const dedupIndex = 'inbox_dedup';
+const columns = `source, type, dedup_key, entity_key, open_entity, lane, sequence, headers, content_type, body,
+   status, attempts, next_attempt_at, received_at, updated_at`;
+const constants = `'pending', 0, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), UTC_TIMESTAMP(3)`;
+const row = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${constants})`;
+/**
+ * A row for a connection of the application, whose charset and sql_mode are not ours: text goes as bytes, so that it
+ * needs no escaping and no conversion by the connection.
+ */
+const foreignRow = `(CONVERT(? USING utf8mb4), CONVERT(? USING utf8mb4), ?, ?, ?, ?, ?, CONVERT(? USING utf8mb4),
+   CONVERT(? USING utf8mb4), ?, ${constants})`;
+
+/** True when the unique key (source, dedup_key) refused a row. */
+export function isCopy(error: unknown): boolean {
+  return isDuplicateKey(error, dedupIndex);
+}
+
+/** The same text for two drafts if and only if the second is a copy of the first; null: never a copy. */
+export function identityOf({ source, dedupKey }: Pick<MessageDraft, 'source' | 'dedupKey'>): string | null {
+  return dedupKey === null ? null : `${source} ${dedupKey.toString('latin1')}`;
+}
 
 /** The statements of intake. The unique key (source, dedup_key) decides what a duplicate is. */
 export class IntakeStore {
-  private readonly insertSql: string;
+  private readonly inserts = new Map<number, string>();
+  /** Whether the ids of one INSERT follow each other, by session: each may be set otherwise. */
+  private readonly consecutive = new WeakMap<object, boolean>();
 
   constructor(
     private readonly pool: ControlPool,
     private readonly table: string,
-  ) {
-    this.insertSql = `INSERT INTO ${table}
-      (source, type, dedup_key, entity_key, open_entity, lane, sequence, headers, content_type, body,
-       status, attempts, next_attempt_at, received_at, updated_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))`;
+  ) {}
+
+  /** Lends a connection of the control pool. */
+  withConnection<T>(work: (connection: ControlConnection) => Promise<T>): Promise<T> {
+    return this.pool.withConnection(work);
+  }
+
+  /** Runs `work` in one transaction of the control pool; again, a few times, after a deadlock. */
+  transaction<T>(work: (connection: ControlConnection) => Promise<T>): Promise<T> {
+    return this.pool.transaction(work);
   }
 
   /**
-   * Stores one message in a transaction of its own; committed when this resolves.
-   * Locks: the new row and, for a moment, its place in the unique key.
+   * Stores rows in one statement, all or none, and returns their ids in the order of the rows.
+   * Locks: the new rows and, until the statement ends, their places in the unique key.
+   * @throws the server's 1062 (see `isCopy`) when a row, its key, is there already
    */
-  async storeOne(draft: MessageDraft): Promise<Stored> {
-    return this.pool.withConnection(async (connection) => {
-      const send: Send = async (sql, values) => {
-        const result = await connection.execute(sql, values);
-        // A connection that somebody handed back with an open transaction would swallow an acknowledged row.
-        if (saysCommitted(result)) return result;
-        connection.destroy();
-        throw new DatabaseUnavailableError('the row was not committed by its statement');
-      };
-      return this.insert(draft, send, (sql, values) => connection.rows<Row & { id: string }>(sql, values));
-    });
+  async insert(connection: ControlConnection, drafts: readonly MessageDraft[]): Promise<string[]> {
+    if (drafts.length > 1 && !(await this.idsAreConsecutive(connection))) return this.insertEach(connection, drafts);
+    return idsFrom(await connection.execute(this.insertSql(drafts.length), drafts.flatMap(valuesOf)), drafts.length);
   }
 
-  /** Stores the messages of one push in one transaction, all or nothing, in the order of the push. */
-  async storeAll(drafts: readonly MessageDraft[]): Promise<Stored[]> {
-    return this.pool.transaction((tx) => this.insertAll(drafts, tx));
+  /** As `insert`, by itself: the rows are committed when this resolves. */
+  async insertCommitted(connection: ControlConnection, drafts: readonly MessageDraft[]): Promise<string[]> {
+    if (drafts.length > 1 && !(await this.idsAreConsecutive(connection))) {
+      await connection.begin();
+      try {
+        const ids = await this.insertEach(connection, drafts);
+        await connection.commit();
+        return ids;
+      } catch (error) {
+        await connection.rollback();
+        throw error;
+      }
+    }
+    const result = await connection.execute(this.insertSql(drafts.length), drafts.flatMap(valuesOf));
+    // A connection that somebody handed back with an open transaction would swallow acknowledged rows.
+    if (!saysCommitted(result)) {
+      connection.destroy();
+      throw new DatabaseUnavailableError('the rows were not committed by their statement');
+    }
+    return idsFrom(result, drafts.length);
+  }
+
+  /**
+   * Ids of the first copies that are stored already, by identity. Reads the unique key only.
+   * `lock` waits for whoever is writing them, and reads the newest version whatever the isolation level is.
+   */
+  async firstCopies(
+    connection: ControlConnection,
+    drafts: readonly MessageDraft[],
+    lock: '' | 'FOR UPDATE' | 'FOR UPDATE NOWAIT' = '',
+  ): Promise<Map<string, string>> {
+    const bySource = new Map<string, Buffer[]>();
+    for (const { source, dedupKey } of drafts) {
+      if (dedupKey === null) continue;
+      const keys = bySource.get(source);
+      if (keys) keys.push(dedupKey);
+      else bySource.set(source, [dedupKey]);
+    }
+    if (bySource.size === 0) return new Map();
+    const found = await connection.queryRows<Row & { id: string; source: string; dedup_key: Buffer }>(
+      `SELECT CAST(id AS CHAR) AS id, source, dedup_key FROM ${this.table} FORCE INDEX (${dedupIndex})
+       WHERE ${[...bySource].map(() => '(source = ? AND dedup_key IN (?))').join(' OR ')} ${lock}`,
+      [...bySource].flat(),
+    );
+    return new Map(
+      found.map(({ id, source, dedup_key }) => [identityOf({ source, dedupKey: dedup_key }) as string, id]),
+    );
   }
 
   /** Stores within the caller's transaction: the messages appear when, and only if, that commits. */
   async storeWith(manager: EntityManager, drafts: readonly MessageDraft[]): Promise<Stored[]> {
     const stored: Stored[] = [];
-    for (const draft of drafts) {
-      stored.push(
-        await this.insert(
-          draft,
-          async (sql, values) => (await manager.query(sql, [...values])) as StatementResult,
-          async (sql, values) => (await manager.query(sql, [...values])) as { id: string }[],
-        ),
-      );
-    }
+    for (const draft of drafts) stored.push(await this.storeOneWith(manager, draft));
     return stored;
   }
 
-  private async insertAll(drafts: readonly MessageDraft[], tx: ControlConnection): Promise<Stored[]> {
-    const stored: Stored[] = [];
-    for (const draft of drafts) {
-      const send: Send = (sql, values) => tx.execute(sql, values);
-      stored.push(await this.insert(draft, send, (sql, values) => tx.rows<Row & { id: string }>(sql, values)));
-    }
-    return stored;
-  }
-
-  private async insert(draft: MessageDraft, send: Send, select: Select): Promise<Stored> {
+  private async storeOneWith(manager: EntityManager, draft: MessageDraft): Promise<Stored> {
     for (let attempt = 1; ; attempt++) {
       try {
-        const result = await send(this.insertSql, valuesOf(draft));
+        const result: StatementResult = await manager.query(
+          `INSERT INTO ${this.table} (${columns}) VALUES ${foreignRow}`,
+          valuesOf(draft).map((value) => (typeof value === 'string' ? Buffer.from(value) : value)),
+        );
         return { id: String(result.insertId), duplicate: false };
       } catch (error) {
-        if (draft.dedupKey === null || !isDuplicateKey(error, dedupIndex)) throw error;
-        // FOR UPDATE reads the newest version whatever the isolation level of a caller's transaction is.
-        const [first] = await select(
+        if (draft.dedupKey === null || !isCopy(error)) throw error;
+        // FOR UPDATE reads the newest version whatever the isolation level of the caller's transaction is.
+        const [first]: { id: string }[] = await manager.query(
           `SELECT CAST(id AS CHAR) AS id FROM ${this.table} WHERE source = ? AND dedup_key = ? FOR UPDATE`,
-          [draft.source, draft.dedupKey],
+          [Buffer.from(draft.source), draft.dedupKey],
         );
         if (first) return { id: first.id, duplicate: true };
         // The first copy was purged or rolled back in between: this one is the first now.
@@ -99,6 +146,48 @@ export class IntakeStore {
       }
     }
   }
+
+  private async insertEach(connection: ControlConnection, drafts: readonly MessageDraft[]): Promise<string[]> {
+    const ids: string[] = [];
+    for (const draft of drafts) {
+      ids.push(...idsFrom(await connection.execute(this.insertSql(1), valuesOf(draft)), 1));
+    }
+    return ids;
+  }
+
+  /**
+   * InnoDB takes the ids of an INSERT with a known number of rows in one go. They step by auto_increment_increment; a
+   * Galera cluster changes that while it runs, so there ids are not calculated.
+   */
+  private async idsAreConsecutive(connection: ControlConnection): Promise<boolean> {
+    const known = this.consecutive.get(connection.session);
+    if (known !== undefined) return known;
+    const rows = await connection.queryRows<Row & { Variable_name: string; Value: string }>(
+      "SHOW SESSION VARIABLES WHERE Variable_name IN ('auto_increment_increment', 'wsrep_on', 'innodb_autoinc_lock_mode')",
+    );
+    const value = (name: string) => rows.find(({ Variable_name }) => Variable_name === name)?.Value;
+    const answer =
+      value('auto_increment_increment') === '1' &&
+      value('wsrep_on') !== 'ON' &&
+      ['0', '1', '2'].includes(value('innodb_autoinc_lock_mode') ?? '');
+    this.consecutive.set(connection.session, answer);
+    return answer;
+  }
+
+  private insertSql(rows: number): string {
+    const known = this.inserts.get(rows);
+    if (known !== undefined) return known;
+    const sql = `INSERT INTO ${this.table} (${columns}) VALUES ${Array<string>(rows).fill(row).join(', ')}`;
+    this.inserts.set(rows, sql);
+    return sql;
+  }
+}
+
+/** insertId is the id of the first row of a statement. */
+function idsFrom({ insertId }: StatementResult, count: number): string[] {
+  if (count === 1) return [String(insertId)];
+  const first = BigInt(insertId);
+  return Array.from({ length: count }, (_, index) => String(first + BigInt(index)));
 }
 
 function valuesOf(draft: MessageDraft): readonly unknown[] {

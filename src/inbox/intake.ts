@@ -6,6 +6,8 @@ import { MailroomError } from '../errors/mailroom.error.js';
 import type { MailroomEvents } from '../observability/index.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
 import type { IntakeStore, Stored } from './intake.store.js';
+import { type IntakeQueue, Ticket } from './intake-queue.js';
+import { storeTogether } from './intake-split.js';
 import { draftMessages, type MessageDraft } from './message-draft.js';
 import { Push, type PushInput } from './push.js';
 import type { Receipt } from './receipt.js';
@@ -24,6 +26,7 @@ export class Intake {
   constructor(
     private readonly options: ResolvedInboxOptions,
     private readonly store: IntakeStore,
+    private readonly queue: IntakeQueue,
     private readonly events: MailroomEvents,
     private readonly wake: (lane: number) => void,
   ) {}
@@ -61,8 +64,9 @@ export class Intake {
     }
     this.inFlight++;
     try {
-      const work = this.take(name, input, manager);
-      return await (manager ? work : this.inTime(work));
+      if (manager) return await this.take(name, input, manager, new Ticket());
+      const ticket = new Ticket();
+      return await this.inTime(this.take(name, input, undefined, ticket), ticket);
     } catch (error) {
       throw this.refused(name, asRefusal(name, error));
     } finally {
@@ -74,6 +78,7 @@ export class Intake {
     name: string,
     input: PushInput,
     manager: EntityManager | undefined,
+    ticket: Ticket,
   ): Promise<Receipt | readonly Receipt[]> {
     const source = this.sourceOf(name);
     const push = new Push(input);
@@ -89,17 +94,22 @@ export class Intake {
       return { id: null, duplicate: false, status: 'ignored' };
     }
     const { messages: drafts, isSplit } = draftMessages(name, source, push, { lanes: this.options.lanes });
-    const stored = await this.save(drafts, manager);
+    const stored = await this.save(drafts, manager, ticket);
     const receipts = stored.map((one, index) => this.receipt(drafts[index] as MessageDraft, one));
     // With a manager the rows are not there yet; the next round finds them after the commit.
     if (!manager) for (const lane of new Set(drafts.map((draft) => draft.lane))) this.wake(lane);
     return isSplit ? receipts : (receipts[0] as Receipt);
   }
 
-  private async save(drafts: readonly MessageDraft[], manager: EntityManager | undefined): Promise<Stored[]> {
+  private async save(
+    drafts: readonly MessageDraft[],
+    manager: EntityManager | undefined,
+    ticket: Ticket,
+  ): Promise<Stored[]> {
     if (manager) return this.store.storeWith(manager, drafts);
     const [only] = drafts;
-    return drafts.length === 1 && only ? [await this.store.storeOne(only)] : this.store.storeAll(drafts);
+    if (drafts.length === 1 && only) return [await this.queue.store(only, ticket)];
+    return storeTogether(this.store, drafts, ticket);
   }
 
   private receipt({ source, type }: MessageDraft, { id, duplicate }: Stored): Receipt {
@@ -118,23 +128,15 @@ export class Intake {
   }
 
   /** The sender must have its answer in time. A row that appears after it is found as a duplicate of the next push. */
-  private async inTime<T>(work: Promise<T>): Promise<T> {
-    let timer: NodeJS.Timeout | undefined;
+  private inTime<T>(work: Promise<T>, ticket: Ticket): Promise<T> {
     const { ackTimeout } = this.options.intake;
-    work.catch(() => undefined);
-    try {
-      return await Promise.race([
-        work,
-        new Promise<never>((_resolve, reject) => {
-          timer = setTimeout(
-            () => reject(new DatabaseUnavailableError(`no commit within ${ackTimeout} ms`)),
-            ackTimeout,
-          );
-        }),
-      ]);
-    } finally {
-      clearTimeout(timer);
-    }
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        ticket.withdraw();
+        reject(new DatabaseUnavailableError(`no commit within ${ackTimeout} ms`));
+      }, ackTimeout);
+      work.then(resolve, reject).finally(() => clearTimeout(timer));
+    });
   }
 
   private refused(source: string, error: IntakeRefusedError): IntakeRefusedError {
