@@ -45,6 +45,7 @@ export class IntakeWriter {
 
   private async insert(connection: ControlConnection, batch: Batch, given: readonly MessageDraft[]): Promise<void> {
     let drafts = given;
+    let lockWaits = 0;
     for (let attempt = 1; drafts.length > 0; attempt++) {
       try {
         batch.inserted(drafts, await this.store.insertCommitted(connection, drafts));
@@ -57,6 +58,8 @@ export class IntakeWriter {
         } else if (isDeadlock(error)) {
           drafts = inKeyOrder(drafts);
         } else if (isLockUnavailable(error)) {
+          // Twice: a gap is locked, as beside a purged copy of a key that somebody inserts. No look-up tells which row waits.
+          if (++lockWaits === 2) return batch.failed(drafts, error);
           this.wary = waryBatches;
           await this.setLockedAside(connection, batch, drafts);
         } else if (isRowError(error)) {
