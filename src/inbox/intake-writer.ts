@@ -12,8 +12,8 @@ const waryBatches = 64;
 /** Deadlocks and races with a purge, in one batch, before it is given up. */
 const attempts = 5;
 
-/** 1406, 1366, 1264, 3140, 4025: a value does not fit. 1153, 1301: the packet is too large. One row is to blame. */
-const rowErrors = new Set([1406, 1366, 1264, 3140, 4025, 1153, 1301]);
+/** 1406, 1366, 1264, 3140, 3819 (MySQL) and 4025 (MariaDB, both a CHECK): a value does not fit. 1153, 1301: the packet is too large. One row is to blame. */
+const rowErrors = new Set([1406, 1366, 1264, 3140, 3819, 4025, 1153, 1301]);
 
 /**
  * Stores independent messages together: one statement where all goes well, and in every other case each message gets

@@ -166,7 +166,7 @@ function accepts(name: string, accept: (push: Push) => boolean, push: Push): boo
 function asRefusal(name: string, error: unknown): IntakeRefusedError {
   if (error instanceof IntakeRefusedError) return error;
   const number = (error as { errno?: unknown } | null)?.errno;
-  if (number === 1406 || number === 1366 || number === 1264 || number === 3140 || number === 4025) {
+  if ([1406, 1366, 1264, 3140, 3819, 4025].includes(Number(number))) {
     return new IntakeRefusedError('invalid', `source ${name}: a value does not fit its column`, { cause: error });
   }
   if (number === 1153 || number === 1301)
