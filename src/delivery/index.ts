@@ -33,6 +33,7 @@ export { findLanes } from './lane-discovery.js';
 export type { AttemptTools, ClosedOff, LaneBox, LaneHandler, Pace, Permit, Readiness } from './lane-handler.js';
 export type { LaneParts, LaneRoundOptions } from './lane-parts.js';
 export { LaneRound, type RoundEnd } from './lane-round.js';
+export { type Kind, PausedKinds } from './paused-kinds.js';
 export { PutOffStore } from './put-off.store.js';
 export { type Recovered, type RecoveryPolicy, RecoveryStore, recoveryBatch } from './recovery.store.js';
 export { Solitude } from './solitude.js';

@@ -2,6 +2,7 @@ import type { EntityManager } from 'typeorm';
 import type { RetryPolicy } from '../message/retry-policy.js';
 import type { AttemptEnd } from './attempt.js';
 import type { Candidate } from './candidate.js';
+import type { Kind } from './paused-kinds.js';
 
 /** What a handler gets from the engine for one attempt. */
 export interface AttemptTools {
@@ -56,6 +57,8 @@ export type Readiness =
   | { readonly kind: 'ready'; readonly handler: LaneHandler; readonly permit: () => Permit }
   /** This instance has no handler for the kind; another, perhaps newer, one may have. */
   | { readonly kind: 'unknown' }
+  /** Somebody paused the kind in this process. */
+  | { readonly kind: 'paused' }
   | ClosedOff;
 
 /** What the engine asks the box. All of it is answered from memory. */
@@ -63,4 +66,6 @@ export interface LaneBox {
   readiness(source: string, type: string): Readiness;
   /** True: after a failure the entity stays closed until a person decides. */
   parksOn(source: string): boolean;
+  /** Kinds that are not even looked at. */
+  paused(): readonly Kind[];
 }

@@ -111,7 +111,7 @@ export class LaneQueue {
 
   private async refill(running: Candidate | null): Promise<Candidate | undefined> {
     if (this.exhausted || ++this.reads > mostReads) return undefined;
-    const rows = await this.store.readAhead(this.lane, readAheadSize, this.from);
+    const rows = await this.store.readAhead(this.lane, readAheadSize, this.from, this.box.paused());
     this.exhausted = rows.length < readAheadSize;
     this.from = rows[0]?.due ?? this.from;
     // The running message was claimed after it was read, so it cannot be among them; the check costs nothing.
@@ -124,6 +124,10 @@ export class LaneQueue {
     switch (readiness.kind) {
       case 'unknown':
         await this.setAside(candidate);
+        return null;
+      case 'paused':
+        // Read before it was paused; what is read from now on leaves the kind out.
+        this.drop((other) => other.source === candidate.source && other.type === candidate.type);
         return null;
       case 'closed-off':
         await this.closeOff(candidate, readiness);

@@ -48,7 +48,7 @@ export class LaneRound implements LaneContext {
     if (!entrance) return 'unavailable';
     let busy = false;
     try {
-      busy = await store.hasWork(this.lane);
+      busy = await store.hasWork(this.lane, this.parts.box.paused());
     } finally {
       if (!busy) await entrance.leave();
     }

@@ -4,6 +4,7 @@ import type { Outcome } from '../message/outcome.js';
 import type { BoxTable } from './box-table.js';
 import type { Candidate } from './candidate.js';
 import { NeighbourLookup, type Neighbours } from './neighbours.js';
+import { exceptKinds, type Kind } from './paused-kinds.js';
 
 /** A message that is ours for now. The token is the fence of the row. */
 export interface Claim {
@@ -57,10 +58,15 @@ export class LaneStore {
    * Locks nothing. Index: the claim index for the rows, the open index once per entity.
    * @param from due time to start at, as the database wrote it: entries that were consumed before, but which a long
    *   snapshot keeps in the index, are not walked again
+   * @param except kinds that are left out
    */
-  async readAhead(lane: number, limit: number, from: string): Promise<Candidate[]> {
+  async readAhead(lane: number, limit: number, from: string, except: readonly Kind[] = []): Promise<Candidate[]> {
     const size = Math.trunc(limit);
-    const rows = await this.pool.rows<Candidate>(`${this.readAheadSql} LIMIT ${size}`, [lane, from]);
+    const { sql, values } = exceptKinds(except);
+    const rows = await this.pool.rows<Candidate>(
+      `${this.readAheadSql} ${sql} ORDER BY m.next_attempt_at, m.${this.table.id} LIMIT ${size}`,
+      [lane, from, ...values],
+    );
     const neighbours = await this.neighbours.find(rows, size + 2);
     return rows.map((row) => ({ ...row, ...(neighbours.get(row.id) ?? alone) }));
   }
@@ -94,14 +100,15 @@ export class LaneStore {
    * True when the lane has due messages, or orphans whose claim has run out. One look into the claim index for each.
    * Locks nothing.
    */
-  async hasWork(lane: number): Promise<boolean> {
+  async hasWork(lane: number, except: readonly Kind[] = []): Promise<boolean> {
     const { name, claimIndex } = this.table;
+    const { sql, values } = exceptKinds(except);
     const [row] = await this.pool.rows<Row & { work: string }>(
-      `SELECT CAST(EXISTS(SELECT 1 FROM ${name} FORCE INDEX (${claimIndex})
-                WHERE status = 'pending' AND lane = ? AND next_attempt_at <= UTC_TIMESTAMP(3))
+      `SELECT CAST(EXISTS(SELECT 1 FROM ${name} m FORCE INDEX (${claimIndex})
+                WHERE m.status = 'pending' AND m.lane = ? AND m.next_attempt_at <= UTC_TIMESTAMP(3) ${sql})
            OR EXISTS(SELECT 1 FROM ${name} FORCE INDEX (${claimIndex})
                 WHERE status = 'processing' AND lane = ? AND claimed_until <= UTC_TIMESTAMP(3)) AS CHAR) AS work`,
-      [lane, lane],
+      [lane, ...values, lane],
     );
     return row?.work === '1';
   }
@@ -156,8 +163,7 @@ function readAheadSql({ name, id, open, claimIndex, payload }: BoxTable): string
       CAST(m.${open} AS CHAR) AS open, CAST(m.next_attempt_at AS CHAR) AS due,
       ${payload}
     FROM ${name} m FORCE INDEX (${claimIndex})
-    WHERE m.status = 'pending' AND m.lane = ? AND m.next_attempt_at <= UTC_TIMESTAMP(3) AND m.next_attempt_at >= ?
-    ORDER BY m.next_attempt_at, m.${id}`;
+    WHERE m.status = 'pending' AND m.lane = ? AND m.next_attempt_at <= UTC_TIMESTAMP(3) AND m.next_attempt_at >= ?`;
 }
 
 const joinLease = 'FORCE INDEX (PRIMARY) JOIN mailroom_lease l ON l.name = ? AND l.fence = ? AND l.owner = ?';

@@ -1,4 +1,5 @@
 export { ClaimLostError } from './claim-lost.error.js';
+export { ConflictError } from './conflict.error.js';
 export { DatabaseUnavailableError } from './database-unavailable.error.js';
 export { HandlerRegistrationError } from './handler-registration.error.js';
 export { HandlerTimeoutError } from './handler-timeout.error.js';

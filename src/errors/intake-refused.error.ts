@@ -28,6 +28,10 @@ const statusOf: Readonly<Record<IntakeRefusal, number>> = {
 export class IntakeRefusedError extends MailroomError {
   readonly code = 'MAILROOM_INTAKE_REFUSED';
   readonly statusCode: number;
+  /** With `expose`, what Nest's filter knows an error with a status of its own by. */
+  readonly status: number;
+  /** The message may go to the sender. */
+  readonly expose = true;
   /** After how many milliseconds the sender should try again; set for 503 only. */
   readonly retryAfterMs: number | undefined;
 
@@ -38,6 +42,7 @@ export class IntakeRefusedError extends MailroomError {
   ) {
     super(message, options);
     this.statusCode = statusOf[refusal];
+    this.status = this.statusCode;
     this.retryAfterMs = options.retryAfterMs ?? (this.statusCode === 503 ? 1000 : undefined);
   }
 }

@@ -19,11 +19,14 @@ import {
 import { InstanceMembership, LeaseKeeper, LeaseRowStore, newInstanceId, openGate, RedisGate } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
 import { breakerRules } from './breaker-options.js';
+import { EntityReleaseStore } from './entity-release.store.js';
 import { HandlerAdmission } from './handler-admission.js';
 import { HandlerRegistry } from './handler-registry.js';
+import { ImmediateExecution } from './immediate-execution.js';
 import { InboxService } from './inbox.service.js';
 import { InboxConsumer } from './inbox-consumer.js';
 import { InboxDispatcher } from './inbox-dispatcher.js';
+import { InboxOperations } from './inbox-operations.js';
 import { type InboxOptions, type ResolvedInboxOptions, resolveInboxOptions } from './inbox-options.js';
 import { inboxTable } from './inbox-table.js';
 import { Intake } from './intake.js';
@@ -41,6 +44,8 @@ export interface InboxParts {
   readonly pool: ControlPool;
   readonly intake: Intake;
   readonly consumer: InboxConsumer;
+  /** `execute` of the service. */
+  readonly execution: ImmediateExecution;
   readonly endpoint: WebhookEndpoint;
   /** Breakers and limits; `breakers()` for stats. */
   readonly admission: HandlerAdmission;
@@ -73,9 +78,10 @@ export async function buildInbox(
   const putOff = new PutOffStore(pool, table);
   const store = new LaneStore(pool, table);
   const order = new EntityOrderStore(pool, table);
+  const newKeeper = await leaseKeepers(options, pool, namespaceOf(options, dataSource));
   const parts: LaneParts = {
     box: dispatcher,
-    keeper: await leaseKeeper(options, pool, namespaceOf(options, dataSource)),
+    keeper: newKeeper(),
     store,
     order,
     recovery: new RecoveryStore(pool, table, dispatcher),
@@ -94,26 +100,38 @@ export async function buildInbox(
   const consumer = new InboxConsumer(options, parts, membership, (from) => findLanes(pool, table, from), scheduler);
   const intakeStore = new IntakeStore(pool, table.name);
   const intake = new Intake(options, intakeStore, new IntakeQueue(intakeStore), events, (lane) => consumer.wake(lane));
+  const execution = new ImmediateExecution(options, parts, newKeeper, (lane) => consumer.wake(lane));
   return {
     options,
     registry,
     pool,
     intake,
     consumer,
+    execution,
     admission,
     endpoint: new WebhookEndpoint(intake, options),
-    service: new InboxService(intake, consumer),
+    service: new InboxService(
+      intake,
+      consumer,
+      execution,
+      new InboxOperations(dispatcher.pausedKinds, new EntityReleaseStore(pool, table), order, () => consumer.wakeAll()),
+    ),
     dialect,
   };
 }
 
-async function leaseKeeper(options: ResolvedInboxOptions, pool: ControlPool, namespace: string): Promise<LeaseKeeper> {
+/** Makes keepers with an owner each, which share the gate. */
+async function leaseKeepers(
+  options: ResolvedInboxOptions,
+  pool: ControlPool,
+  namespace: string,
+): Promise<() => LeaseKeeper> {
   const { backend, redis, ttl, renew } = options.lease;
   const gate =
     backend === 'redis'
       ? await RedisGate.open({ redis, namespace, onError: quietly(new Logger('InboxLease')) })
       : openGate;
-  return new LeaseKeeper(gate, new LeaseRowStore(pool), newInstanceId(), { ttlMs: ttl, renewMs: renew });
+  return () => new LeaseKeeper(gate, new LeaseRowStore(pool), newInstanceId(), { ttlMs: ttl, renewMs: renew });
 }
 
 function namespaceOf(options: ResolvedInboxOptions, dataSource: DataSource): string {

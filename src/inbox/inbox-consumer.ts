@@ -58,6 +58,10 @@ export class InboxConsumer {
     if (this.started) this.runners.get(lane)?.wake();
   }
 
+  wakeAll(): void {
+    for (const lane of this.runners.keys()) this.wake(lane);
+  }
+
   /** One round of every lane, now. */
   runOnce(): Promise<RoundEnd[]> {
     return Promise.all([...this.runners.values()].map((runner) => runner.runOnce()));

@@ -1,7 +1,16 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Logger } from '@nestjs/common';
 import type { ControlPool, Row } from '../database/index.js';
-import type { AttemptTools, BoxTable, Candidate, LaneBox, LaneHandler, Readiness } from '../delivery/index.js';
+import {
+  type AttemptTools,
+  type BoxTable,
+  type Candidate,
+  type Kind,
+  type LaneBox,
+  type LaneHandler,
+  PausedKinds,
+  type Readiness,
+} from '../delivery/index.js';
 import type { HandlerAdmission } from './handler-admission.js';
 import type { HandlerRegistry, RegisteredHandler } from './handler-registry.js';
 import type { InboxContext } from './inbox-context.js';
@@ -23,6 +32,7 @@ export function currentMessage(): AmbientMessage | undefined {
 
 /** From a message to its handler: finds it by source and type, decodes lazily, and gives it its context. */
 export class InboxDispatcher implements LaneBox {
+  readonly pausedKinds = new PausedKinds();
   private readonly bound = new Map<RegisteredHandler, LaneHandler>();
 
   constructor(
@@ -33,7 +43,12 @@ export class InboxDispatcher implements LaneBox {
     private readonly admission: HandlerAdmission,
   ) {}
 
+  paused(): readonly Kind[] {
+    return this.pausedKinds.list();
+  }
+
   readiness(source: string, type: string): Readiness {
+    if (this.pausedKinds.has(source, type)) return { kind: 'paused' };
     const handler = this.registry.find(source, type);
     if (!handler) return { kind: 'unknown' };
     return (

@@ -61,11 +61,12 @@ export class InboxLifecycle
   }
 
   private async drain(): Promise<void> {
-    const { options, intake, consumer, pool } = this.parts;
+    const { options, intake, consumer, execution, pool } = this.parts;
     const deadlineAt = performance.now() + options.shutdown.deadline;
     if (this.adapters.httpAdapter?.getHttpServer?.()?.listening) await pause(options.shutdown.readinessDelay);
     intake.drain();
-    await consumer.stop(Math.max(0, deadlineAt - performance.now()));
+    const graceMs = Math.max(0, deadlineAt - performance.now());
+    await Promise.all([consumer.stop(graceMs), execution.stop(graceMs)]);
     while (intake.pending > 0 && performance.now() < deadlineAt) await pause(5);
     await pool.close();
   }

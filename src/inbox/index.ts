@@ -16,6 +16,7 @@
 export type { BreakerOptions } from './breaker-options.js';
 export { buildInbox, type InboxParts, type InboxSurroundings } from './build-inbox.js';
 export type { BreakerSnapshot } from './handler-admission.js';
+export type { Executed, ExecuteOptions } from './immediate-execution.js';
 export { InboxLifecycle } from './inbox.lifecycle.js';
 export { type InboxAsyncOptions, InboxModule } from './inbox.module.js';
 export { InboxService } from './inbox.service.js';
@@ -23,6 +24,7 @@ export type { InboxContext } from './inbox-context.js';
 export { type AmbientMessage, currentMessage } from './inbox-dispatcher.js';
 export { InboxHandler, type InboxHandlerOptions } from './inbox-handler.decorator.js';
 export { InboxMessage } from './inbox-message.js';
+export type { PausedKind } from './inbox-operations.js';
 export type { InboxOptions, LeaseOptions } from './inbox-options.js';
 export type { ReceiveOptions } from './intake.js';
 export { Push, type PushInput } from './push.js';
