@@ -4,7 +4,10 @@ import { TypeOrmModule } from '@nestjs/typeorm';
 import { LoggerModule } from 'nestjs-pino';
 import { mailroomMigrations } from '../../migrations/index.js';
 import { InboxModule, type InboxOptions, type SourceOptions } from '../index.js';
-import { CreateDemoTables1764547300000 } from './demo-tables.migration.js';
+import { CrmController } from './crm/crm.controller.js';
+import { crmSource, crmSourceOptions } from './crm/crm-push.js';
+import { ProfileHandler } from './crm/profile.handler.js';
+import { demoMigrations } from './demo-migrations.js';
 import { type Environment, leaseBackend } from './environment.js';
 import { environmentToken } from './environment.token.js';
 import { GithubEventsHandler } from './github/github-events.handler.js';
@@ -39,7 +42,7 @@ export class AppModule {
         TypeOrmModule.forRoot({
           type: 'mysql',
           url: environment.DATABASE_URL,
-          migrations: [...mailroomMigrations(), CreateDemoTables1764547300000],
+          migrations: [...mailroomMigrations(), ...demoMigrations],
           retryAttempts: 10,
           retryDelay: 500,
           poolSize: 20,
@@ -47,10 +50,11 @@ export class AppModule {
         ScheduleModule.forRoot(),
         InboxModule.forRoot(inboxOptions(environment, sources)),
       ],
-      controllers: [OrderController, HealthController],
+      controllers: [OrderController, CrmController, HealthController],
       providers: [
         { provide: environmentToken, useValue: environment },
         RedisCheck,
+        ProfileHandler,
         ...(sources.orders ? [OrderEventsHandler] : []),
         ...(sources.github ? [GithubEventsHandler] : []),
       ],
@@ -62,6 +66,7 @@ export class AppModule {
 /** A source without its secret is left out: an unsigned webhook would let anybody write. */
 function sourcesOf({ ORDERS_SECRET, GITHUB_SECRET }: Environment): Record<string, SourceOptions> {
   return {
+    [crmSource]: crmSourceOptions(),
     ...(ORDERS_SECRET ? { orders: orderSource(ORDERS_SECRET) } : {}),
     ...(GITHUB_SECRET ? { github: githubSource(GITHUB_SECRET) } : {}),
   };

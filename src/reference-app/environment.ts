@@ -79,7 +79,6 @@ export function readEnvironment(variables: Readonly<Record<string, string | unde
 
 /** Known by name, but the part that they steer does not exist yet. */
 const withoutPart = [
-  'ADMIN_TOKEN',
   'CONTRACTS_SECRET',
   'INBOX_MODE',
   'INTAKE_MAX_BACKLOG',

@@ -6,7 +6,7 @@ import { DataSource } from 'typeorm';
 import { mailroomMigrations, runMigrationsExclusively } from '../../migrations/index.js';
 import { MailroomError } from '../index.js';
 import { AppModule } from './app.module.js';
-import { CreateDemoTables1764547300000 } from './demo-tables.migration.js';
+import { demoMigrations } from './demo-migrations.js';
 import { type Environment, EnvironmentError, readEnvironment, variablesWithoutEffect } from './environment.js';
 
 /** Before the application is built, since its start-up looks at the tables. Instances that start together wait for one. */
@@ -14,7 +14,7 @@ async function migrate({ DATABASE_URL }: Environment): Promise<void> {
   const dataSource = await new DataSource({
     type: 'mysql',
     url: DATABASE_URL,
-    migrations: [...mailroomMigrations(), CreateDemoTables1764547300000],
+    migrations: [...mailroomMigrations(), ...demoMigrations],
   }).initialize();
   try {
     await runMigrationsExclusively(dataSource);
@@ -28,6 +28,8 @@ async function start(): Promise<void> {
   if (environment.MIGRATE) await migrate(environment);
   const app = await NestFactory.create(AppModule.forEnvironment(environment), {
     bufferLogs: true,
+    // The CRM's pushes are stored byte by byte.
+    rawBody: true,
     abortOnError: false,
   });
   const logger = app.get(Logger);
