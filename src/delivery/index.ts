@@ -20,6 +20,7 @@
 
 export { announceRecovered } from './announce-recovered.js';
 export { type AttemptEnd, runAttempt } from './attempt.js';
+export type { BatchRules, BatchTools } from './batch-rules.js';
 export { type BoxTable, quoteIdentifier } from './box-table.js';
 export type { Candidate } from './candidate.js';
 export { newClaimToken } from './claim-token.js';
@@ -28,6 +29,7 @@ export { EntityOrderStore, type SweepPosition } from './entity-order.store.js';
 export { HandlerSession } from './handler-session.js';
 export { HandlerTransaction } from './handler-transaction.js';
 export { LaneStore } from './lane.store.js';
+export { LaneBatchStore } from './lane-batch.store.js';
 export { LaneCompletion } from './lane-completion.js';
 export { findLanes } from './lane-discovery.js';
 export type { AttemptTools, ClosedOff, LaneBox, LaneHandler, Pace, Permit, Readiness } from './lane-handler.js';

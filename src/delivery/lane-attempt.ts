@@ -144,7 +144,7 @@ export class LaneAttempt {
   private async following(claimed: Claimed): Promise<Claimed | null> {
     const runnable = await this.queue.next(claimed.candidate);
     if (!runnable) return null;
-    if (isSuspect(runnable.candidate) || isSuspect(claimed.candidate)) {
+    if (isSuspect(runnable.candidate) || isSuspect(claimed.candidate) || runnable.handler.batch) {
       this.queue.putBack(runnable);
       return null;
     }

@@ -1,6 +1,7 @@
 import type { EntityManager } from 'typeorm';
 import type { RetryPolicy } from '../message/retry-policy.js';
 import type { AttemptEnd } from './attempt.js';
+import type { BatchRules } from './batch-rules.js';
 import type { Candidate } from './candidate.js';
 import type { Kind } from './paused-kinds.js';
 
@@ -21,6 +22,8 @@ export interface LaneHandler {
   /** False: its writes are not joined with the mark, and its claim outlives a change of the lane's holder. */
   readonly transactional: boolean;
   invoke(message: Candidate, tools: AttemptTools): unknown;
+  /** Null: its messages are handled one by one. */
+  readonly batch: BatchRules | null;
 }
 
 /** Leave to make one attempt. It is given back, or it ends, once; what comes after that changes nothing. */

@@ -5,6 +5,7 @@ import type { ClosedOffKinds } from './closed-off-kinds.js';
 import type { EntityOrderStore } from './entity-order.store.js';
 import type { HandlerSession } from './handler-session.js';
 import type { Claim, LaneStore } from './lane.store.js';
+import type { LaneBatchStore } from './lane-batch.store.js';
 import type { LaneCompletion } from './lane-completion.js';
 import type { LaneBox } from './lane-handler.js';
 import type { RecoveryStore } from './recovery.store.js';
@@ -32,6 +33,7 @@ export interface LaneParts {
   readonly order: EntityOrderStore;
   readonly recovery: RecoveryStore;
   readonly completion: LaneCompletion;
+  readonly batches: LaneBatchStore;
   readonly unknown: UnknownTypes;
   readonly closedOff: ClosedOffKinds;
   readonly stragglers: Stragglers;

@@ -10,6 +10,7 @@ import type { UnknownTypes } from './unknown-types.js';
 const readAheadSize = 50;
 /** A round reads ahead at most this often: enough to move 500,000 rows aside, and no way to spin. */
 const mostReads = 1_000;
+const nobody: ReadonlySet<string> = new Set();
 const epoch = '1970-01-01 00:00:00.000';
 
 export interface Runnable {
@@ -60,9 +61,42 @@ export class LaneQueue {
     for (;;) {
       const candidate = this.ahead.shift() ?? (await this.refill(running));
       if (!candidate) return null;
-      const runnable = await this.examine(candidate, running);
+      const runnable = await this.examine(candidate, running ? new Set([running.id]) : nobody);
       if (runnable) return runnable;
     }
+  }
+
+  /**
+   * The next message if it was read already, is of the same kind as `first` and `fits`; null otherwise. The messages of
+   * `batch` are in work, so their followers are in turn.
+   */
+  async nextOfKind(
+    { source, type }: Candidate,
+    batch: readonly { readonly candidate: Candidate }[],
+    fits: (candidate: Candidate) => boolean,
+  ): Promise<Runnable | null> {
+    const inWork = new Set(batch.map(({ candidate }) => candidate.id));
+    for (;;) {
+      const [candidate] = this.ahead;
+      if (!candidate || candidate.source !== source || candidate.type !== type || !fits(candidate)) return null;
+      this.ahead.shift();
+      const runnable = await this.examine(candidate, inWork);
+      if (runnable) return runnable;
+    }
+  }
+
+  /** As `nextOfKind`, after reading on if need be. 'other': something else is next; null: nothing is due. */
+  async refillOfKind(
+    first: Candidate,
+    batch: readonly { readonly candidate: Candidate }[],
+    fits: (candidate: Candidate) => boolean,
+  ): Promise<Runnable | 'other' | null> {
+    if (this.ahead.length === 0) {
+      const candidate = await this.refill(null);
+      if (!candidate) return null;
+      this.ahead.unshift(candidate);
+    }
+    return (await this.nextOfKind(first, batch, fits)) ?? (this.ahead.length > 0 ? 'other' : null);
   }
 
   /** Puts a message back at the head: it was looked up as the next one but was not claimed. */
@@ -119,7 +153,7 @@ export class LaneQueue {
     return this.ahead.shift();
   }
 
-  private async examine(candidate: Candidate, running: Candidate | null): Promise<Runnable | null> {
+  private async examine(candidate: Candidate, inWork: ReadonlySet<string>): Promise<Runnable | null> {
     const readiness = this.box.readiness(candidate.source, candidate.type);
     switch (readiness.kind) {
       case 'unknown':
@@ -133,15 +167,15 @@ export class LaneQueue {
         await this.closeOff(candidate, readiness);
         return null;
       case 'ready':
-        if (!this.waits(candidate, running))
+        if (!this.waits(candidate, inWork))
           return { candidate, handler: readiness.handler, permit: readiness.permit() };
         await this.stepAside(candidate);
         return null;
     }
   }
 
-  private waits({ previous }: Candidate, running: Candidate | null): boolean {
-    return previous !== null && previous !== running?.id && !this.closed.has(previous);
+  private waits({ previous }: Candidate, inWork: ReadonlySet<string>): boolean {
+    return previous !== null && !inWork.has(previous) && !this.closed.has(previous);
   }
 
   private async stepAside({ open, previous }: Candidate): Promise<void> {

@@ -3,6 +3,7 @@ import { announceRecovered } from './announce-recovered.js';
 import type { HandlerSession } from './handler-session.js';
 import type { Claim } from './lane.store.js';
 import { LaneAttempt } from './lane-attempt.js';
+import { LaneBatch } from './lane-batch.js';
 import type { LaneContext, LaneParts, LaneRoundOptions } from './lane-parts.js';
 import { LaneQueue } from './lane-queue.js';
 import { pause } from './pause.js';
@@ -87,6 +88,7 @@ export class LaneRound implements LaneContext {
     const { store, order, box, unknown, closedOff, events } = this.parts;
     const queue = new LaneQueue(this.lane, store, order, box, unknown, closedOff, events);
     const attempts = new LaneAttempt(this, lease, session, queue);
+    const batches = new LaneBatch(this, lease, session, queue);
     const interrupted = AbortSignal.any([lease.signal, this.stopping]);
     let timeouts = 0;
     let paused = 0;
@@ -103,6 +105,12 @@ export class LaneRound implements LaneContext {
           paused += this.resumeInMs;
           await pause(this.resumeInMs, interrupted);
           queue.rewind();
+          continue;
+        }
+        if (runnable.handler.batch) {
+          const done = await batches.run(runnable, runnable.handler.batch, () => !!this.reasonToStop(lease, 0));
+          this.handled += done.handled;
+          timeouts = done.timedOut ? timeouts + 1 : 0;
           continue;
         }
         claimed = await attempts.claim(runnable);

@@ -7,6 +7,7 @@ import {
   EntityOrderStore,
   findLanes,
   HandlerSession,
+  LaneBatchStore,
   LaneCompletion,
   type LaneParts,
   LaneStore,
@@ -23,9 +24,11 @@ import { EntityReleaseStore } from './entity-release.store.js';
 import { HandlerAdmission } from './handler-admission.js';
 import { HandlerRegistry } from './handler-registry.js';
 import { ImmediateExecution } from './immediate-execution.js';
+import { InFlight } from './in-flight.js';
 import { InboxService } from './inbox.service.js';
 import { InboxConsumer } from './inbox-consumer.js';
 import { InboxDispatcher } from './inbox-dispatcher.js';
+import { InboxInsight } from './inbox-insight.js';
 import { InboxOperations } from './inbox-operations.js';
 import { type InboxOptions, type ResolvedInboxOptions, resolveInboxOptions } from './inbox-options.js';
 import { inboxTable } from './inbox-table.js';
@@ -74,7 +77,8 @@ export async function buildInbox(
     { breaker: breakerRules(options.breaker), orphanAfterMs: options.orphanAfter },
     events,
   );
-  const dispatcher = new InboxDispatcher(registry, options, pool, table, admission);
+  const inFlight = new InFlight();
+  const dispatcher = new InboxDispatcher(registry, options, pool, table, admission, inFlight);
   const putOff = new PutOffStore(pool, table);
   const store = new LaneStore(pool, table);
   const order = new EntityOrderStore(pool, table);
@@ -86,6 +90,7 @@ export async function buildInbox(
     order,
     recovery: new RecoveryStore(pool, table, dispatcher),
     completion: new LaneCompletion(store),
+    batches: new LaneBatchStore(pool, table),
     unknown: new UnknownTypes(putOff),
     closedOff: new ClosedOffKinds(putOff),
     stragglers: new Stragglers(store, order, events),
@@ -115,6 +120,7 @@ export async function buildInbox(
       consumer,
       execution,
       new InboxOperations(dispatcher.pausedKinds, new EntityReleaseStore(pool, table), order, () => consumer.wakeAll()),
+      new InboxInsight(pool, table, { parts, inFlight, admission }),
     ),
     dialect,
   };

@@ -3,9 +3,10 @@ import { DiscoveryService, MetadataScanner } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { HandlerRegistrationError } from '../errors/handler-registration.error.js';
 import type { HandlerRegistry } from './handler-registry.js';
+import { inboxBatchHandlersOf } from './inbox-batch-handler.decorator.js';
 import { inboxHandlersOf } from './inbox-handler.decorator.js';
 
-/** Finds the methods that `@InboxHandler` marks, on providers and controllers, however they were provided. */
+/** Finds the methods that `@InboxHandler` and `@InboxBatchHandler` mark, on providers and controllers, however they were provided. */
 @Injectable()
 export class HandlerExplorer {
   constructor(
@@ -29,7 +30,8 @@ export class HandlerExplorer {
     for (const method of this.scanner.getAllMethodNames(prototype)) {
       const target = (prototype as Record<string, unknown>)[method];
       const handlers = typeof target === 'function' ? inboxHandlersOf(target) : [];
-      if (handlers.length === 0) continue;
+      const batches = typeof target === 'function' ? inboxBatchHandlersOf(target) : [];
+      if (handlers.length + batches.length === 0) continue;
       const name = `${className}.${method}`;
       if (!wrapper.isDependencyTreeStatic()) {
         throw new HandlerRegistrationError(
@@ -41,6 +43,9 @@ export class HandlerExplorer {
       if (seen.has(instance)) continue;
       for (const metadata of handlers) {
         registry.add(name, metadata, (message, context) => instance[method]?.(message, context));
+      }
+      for (const metadata of batches) {
+        registry.addBatch(name, metadata, (messages, context) => instance[method]?.(messages, context));
       }
     }
     if (typeof wrapper.instance === 'object' && wrapper.instance !== null) seen.add(wrapper.instance);

@@ -1,8 +1,10 @@
 import { z } from 'zod';
-import { backoff, count, duration, flag, parseOptions } from '../config/index.js';
+import { backoff, count, duration, flag, fn, parseOptions } from '../config/index.js';
 import { HandlerRegistrationError } from '../errors/handler-registration.error.js';
 import type { RetryPolicy } from '../message/retry-policy.js';
 import type { Limiter } from '../pressure/index.js';
+import type { InboxBatchContext } from './inbox-batch-context.js';
+import type { InboxBatchHandlerMetadata } from './inbox-batch-handler.decorator.js';
 import type { InboxContext } from './inbox-context.js';
 import type { InboxHandlerMetadata } from './inbox-handler.decorator.js';
 import type { InboxMessage } from './inbox-message.js';
@@ -19,7 +21,18 @@ export interface RegisteredHandler {
   readonly transactional: boolean;
   /** Null: no limit. Shared by the handlers of one `limitBy`. */
   readonly limiter: Limiter | null;
+  /** Null: it gets one message at a time. */
+  readonly batch: RegisteredBatch | null;
   call(message: InboxMessage, context: InboxContext): unknown;
+}
+
+/** What `@InboxBatchHandler` says beside what all handlers have. */
+export interface RegisteredBatch {
+  readonly size: number;
+  readonly maxWaitMs: number;
+  readonly onFailure: 'single' | 'dead';
+  readonly groupBy: InboxBatchHandlerMetadata['groupBy'] | undefined;
+  call(messages: readonly InboxMessage[], context: InboxBatchContext): unknown;
 }
 
 const rateWords = 'write a whole number from 1 to 10,000, or less than 1, at least 0.01, for one in several seconds';
@@ -42,6 +55,18 @@ const schema = z.strictObject({
   limitBy: z.string().min(1).max(64).optional(),
 });
 
+const batchSchema = z.strictObject({
+  type: schema.shape.type,
+  source: schema.shape.source,
+  timeout: schema.shape.timeout,
+  maxRetry: schema.shape.maxRetry,
+  backoff: schema.shape.backoff,
+  size: count(1, 500).default(100),
+  maxWait: duration({ max: 10_000 }).default(0),
+  groupBy: fn<NonNullable<InboxBatchHandlerMetadata['groupBy']>>('the group of a message').optional(),
+  onFailure: z.enum(['single', 'dead'], { error: "write 'single' or 'dead'" }).default('single'),
+});
+
 /** Every type that no handler names. */
 const anyType = '*';
 
@@ -58,7 +83,23 @@ export class HandlerRegistry {
    * @throws InvalidOptionsError for a wrong option
    */
   add(name: string, metadata: InboxHandlerMetadata, call: RegisteredHandler['call']): void {
-    const options = parseOptions(schema, metadata, `@InboxHandler of ${name}`);
+    this.register(name, parseOptions(schema, metadata, `@InboxHandler of ${name}`), null, call);
+  }
+
+  /** As `add`, for a method that gets many messages at once. */
+  addBatch(name: string, metadata: InboxBatchHandlerMetadata, call: RegisteredBatch['call']): void {
+    const options = parseOptions(batchSchema, metadata, `@InboxBatchHandler of ${name}`);
+    const { size, maxWait, onFailure, groupBy, ...rest } = options;
+    const batch = { size, maxWaitMs: maxWait, onFailure, groupBy, call };
+    this.register(name, { ...rest, transactional: true }, batch, () => undefined);
+  }
+
+  private register(
+    name: string,
+    options: z.output<typeof schema>,
+    batch: RegisteredBatch | null,
+    call: RegisteredHandler['call'],
+  ): void {
     const { sources, handlerTimeout, maxRetry, backoff: moduleBackoff, orphanAfter } = this.options;
     if (options.source !== undefined && !Object.hasOwn(sources, options.source)) {
       const known = Object.keys(sources).join(', ') || 'none';
@@ -86,6 +127,7 @@ export class HandlerRegistry {
       policy: { maxRetry: options.maxRetry ?? maxRetry, backoff: options.backoff ?? moduleBackoff },
       transactional: options.transactional,
       limiter: this.limits.limiterOf(name, { maxConcurrent, ratePerSecond }, limitBy),
+      batch,
       call,
     });
   }

@@ -11,8 +11,10 @@ import {
   PausedKinds,
   type Readiness,
 } from '../delivery/index.js';
+import { bindBatch } from './batch-dispatch.js';
 import type { HandlerAdmission } from './handler-admission.js';
 import type { HandlerRegistry, RegisteredHandler } from './handler-registry.js';
+import type { InFlight } from './in-flight.js';
 import type { InboxContext } from './inbox-context.js';
 import { InboxMessage, type StoredMessage } from './inbox-message.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
@@ -41,6 +43,7 @@ export class InboxDispatcher implements LaneBox {
     private readonly pool: ControlPool,
     private readonly table: BoxTable,
     private readonly admission: HandlerAdmission,
+    private readonly inFlight: InFlight,
   ) {}
 
   paused(): readonly Kind[] {
@@ -78,16 +81,25 @@ export class InboxDispatcher implements LaneBox {
 
   private bind(handler: RegisteredHandler): LaneHandler {
     const logger = new Logger(handler.name);
+    const { timeoutMs, policy, transactional, batch } = handler;
+    if (batch) {
+      const load = (candidate: Candidate) => this.withBody(candidate);
+      return { timeoutMs, policy, transactional, ...bindBatch(batch, logger, load, this.inFlight) };
+    }
     return {
-      timeoutMs: handler.timeoutMs,
-      policy: handler.policy,
-      transactional: handler.transactional,
+      timeoutMs,
+      policy,
+      transactional,
+      batch: null,
       invoke: async (candidate, tools) => {
         const message = new InboxMessage(await this.withBody(candidate));
         const traceId = traceIdOf(message);
         const context = contextOf(message.id, traceId, tools, logger);
         tools.started?.();
-        await ambient.run({ messageId: message.id, traceId }, () => handler.call(message, context));
+        const flight = { id: message.id, source: message.source, type: message.type, attempt: tools.attempt };
+        await this.inFlight.during(flight, () =>
+          ambient.run({ messageId: message.id, traceId }, () => handler.call(message, context)),
+        );
       },
     };
   }

@@ -1,11 +1,14 @@
 import type { RoundEnd } from '../delivery/index.js';
 import type { Executed, ExecuteOptions, ImmediateExecution } from './immediate-execution.js';
 import type { InboxConsumer } from './inbox-consumer.js';
+import type { InboxInsight } from './inbox-insight.js';
 import type { InboxOperations, PausedKind } from './inbox-operations.js';
+import type { InboxStats } from './inbox-stats.js';
 import type { Intake, ReceiveOptions } from './intake.js';
 import type { PushInput } from './push.js';
 import type { Receipt } from './receipt.js';
 import type { KeyValue } from './source-options.js';
+import type { WaitReason } from './why.js';
 
 /** The inbox as application code uses it. */
 export class InboxService {
@@ -14,6 +17,7 @@ export class InboxService {
     private readonly consumer: InboxConsumer,
     private readonly execution: ImmediateExecution,
     private readonly operations: InboxOperations,
+    private readonly insight: InboxInsight,
   ) {}
 
   /**
@@ -73,6 +77,16 @@ export class InboxService {
    */
   releaseEntity(source: string, key: KeyValue): Promise<{ readonly released: number }> {
     return this.operations.releaseEntity(source, key);
+  }
+
+  /** What the inbox looks like now. Index look-ups only, whatever the size of the table; no lock. */
+  stats(): Promise<InboxStats> {
+    return this.insight.stats();
+  }
+
+  /** What a message waits for, as a code and in words, as this instance sees it. An id that does not exist is an answer too. */
+  why(id: string): Promise<WaitReason> {
+    return this.insight.why(id);
   }
 
   /** One round of every lane now, whether or not consumption is enabled: for tests and scripts. */

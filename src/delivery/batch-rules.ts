@@ -1,0 +1,23 @@
+import type { EntityManager } from 'typeorm';
+import type { Candidate } from './candidate.js';
+
+/** What a batch handler gets from the engine for one call. */
+export interface BatchTools {
+  manager(): EntityManager;
+  readonly signal: AbortSignal;
+  readonly attempt: number;
+  /** Records the failure of one message of the call; the others may still succeed. */
+  fail(id: string, error: unknown): void;
+  readonly started: () => void;
+}
+
+/** How messages of one kind are handled together. */
+export interface BatchRules {
+  readonly size: number;
+  readonly maxWaitMs: number;
+  /** dead: a call that throws sends all of its messages to failed. */
+  readonly onFailure: 'single' | 'dead';
+  /** Null: there are no groups. Must not throw. */
+  groupOf(message: Candidate): string | null;
+  invoke(messages: readonly Candidate[], tools: BatchTools): unknown;
+}

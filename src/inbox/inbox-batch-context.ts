@@ -1,0 +1,18 @@
+import type { Logger } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import type { InboxMessage } from './inbox-message.js';
+
+/** What a batch handler gets beside its messages. */
+export interface InboxBatchContext {
+  /** Writes through this manager commit in one transaction with the success of the whole batch, or not at all. */
+  readonly manager: EntityManager;
+  /** Aborted on timeout, when the lane is lost and at the shutdown deadline. */
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  /**
+   * Records that one message failed with `error`, as if a handler of its own had thrown it; the others succeed. What was
+   * written for it through `manager` is not taken back, so decide before writing, or use a savepoint. If a later
+   * message of its entity is in the same call, the call counts as failed, since that one must not pass it.
+   */
+  fail(message: InboxMessage, error: unknown): void;
+}
