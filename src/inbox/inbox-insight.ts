@@ -1,17 +1,8 @@
 import type { ControlPool } from '../database/index.js';
-import type { BoxTable, LaneParts } from '../delivery/index.js';
-import type { HandlerAdmission } from './handler-admission.js';
-import type { InFlight } from './in-flight.js';
-import { collectStats, type InboxStats } from './inbox-stats.js';
+import type { BoxTable } from '../delivery/index.js';
+import { collectStats, type InboxStats, type LiveParts } from './inbox-stats.js';
 import { InboxStatsStore } from './inbox-stats.store.js';
 import { type KindCheck, type WaitReason, whyWaiting } from './why.js';
-
-/** What runs in this process. */
-export interface LiveParts {
-  readonly parts: Pick<LaneParts, 'box' | 'keeper'>;
-  readonly inFlight: InFlight;
-  readonly admission: HandlerAdmission;
-}
 
 /** What a person can ask the inbox while it runs. */
 export class InboxInsight {

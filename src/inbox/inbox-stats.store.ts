@@ -1,7 +1,12 @@
 import type { ControlPool, Row } from '../database/index.js';
 import { type BoxTable, findLanes } from '../delivery/index.js';
 import type { InboxStatus } from '../message/inbox-status.js';
-import type { CappedCount } from './inbox-stats.js';
+
+/** A number that was not counted to its end: `isCapped` means that there are more. */
+export interface CappedCount {
+  readonly count: number;
+  readonly isCapped: boolean;
+}
 
 /** A lane as the table and its lease say. */
 export interface LaneState {

@@ -1,13 +1,14 @@
+import type { LaneParts } from '../delivery/index.js';
 import type { InboxStatus } from '../message/inbox-status.js';
-import type { BreakerSnapshot } from './handler-admission.js';
-import type { FlightEntry } from './in-flight.js';
-import type { LiveParts } from './inbox-insight.js';
-import type { InboxStatsStore, LaneState } from './inbox-stats.store.js';
+import type { BreakerSnapshot, HandlerAdmission } from './handler-admission.js';
+import type { FlightEntry, InFlight } from './in-flight.js';
+import type { CappedCount, InboxStatsStore, LaneState } from './inbox-stats.store.js';
 
-/** A number that was not counted to its end: `isCapped` means that there are more. */
-export interface CappedCount {
-  readonly count: number;
-  readonly isCapped: boolean;
+/** What runs in this process. */
+export interface LiveParts {
+  readonly parts: Pick<LaneParts, 'box' | 'keeper'>;
+  readonly inFlight: InFlight;
+  readonly admission: HandlerAdmission;
 }
 
 /** What the inbox looks like now: the table and the leases for all instances, the rest for this process. */

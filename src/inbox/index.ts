@@ -29,7 +29,8 @@ export { InboxHandler, type InboxHandlerOptions } from './inbox-handler.decorato
 export { InboxMessage } from './inbox-message.js';
 export type { PausedKind } from './inbox-operations.js';
 export type { InboxOptions, LeaseOptions } from './inbox-options.js';
-export type { CappedCount, InboxStats, LaneStats } from './inbox-stats.js';
+export type { InboxStats, LaneStats } from './inbox-stats.js';
+export type { CappedCount } from './inbox-stats.store.js';
 export type { ReceiveOptions } from './intake.js';
 export { Push, type PushInput } from './push.js';
 export type { PushResponse, Receipt } from './receipt.js';
