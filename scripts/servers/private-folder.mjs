@@ -12,7 +12,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { tmpdir as systemTmpdir } from 'node:os';
 import { join } from 'node:path';
 import { killGroup } from './kill-group.mjs';
 import { commandLineOf, identify, isSameProcess, thisPlace } from './process-identity.mjs';
@@ -27,6 +27,11 @@ const killWaitMs = 5_000;
 
 const ownFolders = new Set();
 
+/** MariaDB's installer splits its data folder at a blank; no system has one in /tmp. */
+function temporaryFolder() {
+  return /\s/.test(systemTmpdir()) ? '/tmp' : systemTmpdir();
+}
+
 process.on('exit', () => {
   for (const folder of ownFolders) removeFolder(folder);
 });
@@ -36,7 +41,7 @@ process.on('exit', () => {
  * It is removed with everything that runs in it when this process exits, unless {@link removeFolder} did so before.
  */
 export function createFolder(kind) {
-  const folder = mkdtempSync(join(tmpdir(), prefix));
+  const folder = mkdtempSync(join(temporaryFolder(), prefix));
   ownFolders.add(folder);
   writeManifest(folder, {
     madeBy,
@@ -85,9 +90,9 @@ export function removeFolder(folder) {
  */
 export function abandonedFolders() {
   const place = thisPlace();
-  return readdirSync(tmpdir())
+  return readdirSync(temporaryFolder())
     .filter((name) => name.startsWith(prefix))
-    .map((name) => join(tmpdir(), name))
+    .map((name) => join(temporaryFolder(), name))
     .filter((folder) => isOurs(folder) && isAbandoned(readManifest(folder), place));
 }
 

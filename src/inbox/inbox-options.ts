@@ -1,7 +1,7 @@
-import type { Cluster, Redis } from 'ioredis';
 import { z } from 'zod';
 import { type BackoffOption, backoff, count, type Duration, duration, flag, parseOptions } from '../config/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import type { GivenRedisClient } from '../lease/index.js';
 import { type BreakerOptions, breakerRules, breakerSchema } from './breaker-options.js';
 import { type SourceOptions, sourceSchema } from './source-options.js';
 
@@ -80,7 +80,7 @@ export interface LeaseOptions {
    */
   readonly backend?: 'redis' | 'database';
   /** A URL, or an ioredis client, or several of either that are independent of each other. Clients are duplicated, not used. */
-  readonly redis?: string | Redis | Cluster | readonly (string | Redis | Cluster)[];
+  readonly redis?: string | GivenRedisClient | readonly (string | GivenRedisClient)[];
   /** How long a lane stays with an instance that gave no sign. Default 30s. */
   readonly ttl?: Duration;
   /** How often a held lease is renewed. Default a third of ttl. */
@@ -89,8 +89,8 @@ export interface LeaseOptions {
 
 const redis = z.union(
   [
-    z.string().min(1),
-    z.custom<Redis | Cluster>((value) => typeof (value as { duplicate?: unknown } | null)?.duplicate === 'function'),
+    z.string().regex(/^rediss?:\/\//),
+    z.custom<GivenRedisClient>((value) => typeof (value as { duplicate?: unknown } | null)?.duplicate === 'function'),
   ],
   { error: 'write a redis:// URL or an ioredis client' },
 );
@@ -152,6 +152,9 @@ export type ResolvedInboxOptions = ReturnType<typeof resolveInboxOptions>;
  */
 export function resolveInboxOptions(options: InboxOptions) {
   const { lease, ...parsed } = parseOptions(schema, options, 'inbox');
+  // A source named __proto__, as JSON can carry it, would vanish without a word.
+  const lost = Object.keys(options.sources).find((name) => !Object.hasOwn(parsed.sources, name));
+  if (lost !== undefined) throw new InvalidOptionsError(`inbox.sources.${lost}`, lost, 'give the source another name');
   const clients = lease.redis === undefined ? [] : [lease.redis].flat();
   if (lease.backend === 'redis' && clients.length === 0) {
     throw new InvalidOptionsError(

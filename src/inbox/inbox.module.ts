@@ -28,7 +28,9 @@ export interface InboxAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
 // biome-ignore lint/complexity/noStaticOnlyClass: a Nest module is a class with static factories
 export class InboxModule {
   static forRoot(options: InboxOptions): DynamicModule {
-    return moduleOf({ provide: inboxOptionsToken, useValue: options }, [], options.dataSource);
+    // Checked later, with everything else; here JavaScript may have passed nothing at all.
+    const { dataSource } = (options as InboxOptions | undefined) ?? {};
+    return moduleOf({ provide: inboxOptionsToken, useValue: options }, [], dataSource);
   }
 
   static forRootAsync({ imports = [], inject = [], dataSource, useFactory }: InboxAsyncOptions): DynamicModule {

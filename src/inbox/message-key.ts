@@ -15,7 +15,8 @@ export function keyBytes(value: KeyValue): Buffer | null {
 }
 
 function rawBytes(value: unknown): Buffer | null {
-  if (typeof value === 'string') return Buffer.from(value);
+  // A lone surrogate has no bytes of its own: two such keys would become one.
+  if (typeof value === 'string') return value.isWellFormed() ? Buffer.from(value) : null;
   if (typeof value === 'bigint') return Buffer.from(value.toString());
   // Numbers beyond 2^53 have lost digits in JSON.parse: two different messages would share a key.
   if (typeof value === 'number') return Number.isSafeInteger(value) ? Buffer.from(String(value)) : null;

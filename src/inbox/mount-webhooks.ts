@@ -33,17 +33,13 @@ interface ExpressApp {
 /** One middleware at the head of the router: parsers that were registered before it must not see these requests. */
 function mountOnExpress(app: ExpressApp, endpoint: WebhookEndpoint): void {
   app.use((request, response, next) => {
-    const source = request.method === 'POST' ? endpoint.paths.get(withoutTrailingSlash(request.path)) : undefined;
+    const source = request.method === 'POST' ? endpoint.paths.get(request.path) : undefined;
     if (source === undefined) next();
     else void endpoint.serve(source, request, response);
   });
   const stack = app.router?.stack;
   const layer = stack?.pop();
   if (layer !== undefined) stack?.unshift(layer);
-}
-
-function withoutTrailingSlash(path: string): string {
-  return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
 }
 
 interface FastifyReply {

@@ -52,7 +52,7 @@ export const sourceSchema = z
       .string({ error: "write a path such as 'webhooks/orders'" })
       .transform((path) => `/${path.replace(/^\/+|\/+$/g, '')}`)
       .refine(
-        (path) => /^(\/[A-Za-z0-9._~-]+)+$/.test(path),
+        (path) => /^(\/(?!\.{1,2}(\/|$))[A-Za-z0-9._~-]+)+$/.test(path),
         "write a fixed path such as 'webhooks/orders', without parameters",
       )
       .optional(),

@@ -1,6 +1,12 @@
 import type { Cluster, Redis, RedisOptions } from 'ioredis';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 
+/** An ioredis client, `Redis` or `Cluster`, as far as it is needed here; its own types need ioredis to be installed. */
+export interface GivenRedisClient {
+  duplicate(...args: never[]): unknown;
+  readonly isCluster: boolean;
+}
+
 /** No command may take longer: a frozen Redis must be told from a slow one well before a lease runs out. */
 export const redisCommandTimeoutMs = 700;
 
@@ -26,7 +32,7 @@ const leaseSafe: RedisOptions = {
  * @throws InvalidOptionsError when a URL is given and ioredis is not installed
  */
 export async function leaseClient(
-  given: string | Redis | Cluster,
+  given: string | GivenRedisClient,
   onError: (error: Error) => void,
 ): Promise<Redis | Cluster> {
   const client = await create(given);
@@ -34,14 +40,14 @@ export async function leaseClient(
   return client;
 }
 
-async function create(given: string | Redis | Cluster): Promise<Redis | Cluster> {
+async function create(given: string | GivenRedisClient): Promise<Redis | Cluster> {
   if (typeof given === 'string') {
     const { Redis: Client } = await loadIoredis();
     return new Client(given, leaseSafe);
   }
   return given.isCluster
-    ? (given as Cluster).duplicate([], { redisOptions: leaseSafe, enableOfflineQueue: false })
-    : (given as Redis).duplicate(leaseSafe);
+    ? (given as unknown as Cluster).duplicate([], { redisOptions: leaseSafe, enableOfflineQueue: false })
+    : (given as unknown as Redis).duplicate(leaseSafe);
 }
 
 async function loadIoredis() {

@@ -1,10 +1,10 @@
 import type { Cluster, Redis } from 'ioredis';
 import Redlock from 'redlock';
 import type { Gate, GatePass, GateRenewal } from './gate.js';
-import { leaseClient } from './redis-client.js';
+import { type GivenRedisClient, leaseClient } from './redis-client.js';
 
 export interface RedisGateOptions {
-  readonly redis: readonly (string | Redis | Cluster)[];
+  readonly redis: readonly (string | GivenRedisClient)[];
   /** Prefix of the keys; two applications may share one Redis. */
   readonly namespace: string;
   readonly onError: (error: Error) => void;

@@ -11,11 +11,11 @@ const positive = z.coerce.number({ error: 'write a number above 0' }).positive('
 const secret = z.string().min(16, 'write a secret of 16 characters or more');
 const seconds = z
   .string()
-  .transform((text) => text.split(',').map(Number))
   .refine(
-    (list) => list.every((value) => Number.isFinite(value) && value >= 0),
+    (text) => text.split(',').every((part) => /^\s*\d{1,7}(\.\d+)?\s*$/.test(part)),
     'write seconds with commas between them, such as 30,120,600',
-  );
+  )
+  .transform((text) => text.split(',').map(Number));
 
 const schema = z.object({
   PORT: whole(0, 65_535).default(3000),

@@ -32,6 +32,8 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const interrupt = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interrupt.abort());
+  // Whoever reads the report may have seen enough.
+  process.stdout.on('error', () => undefined);
   const json = args.includes('--json');
   try {
     const report = await runDemo({

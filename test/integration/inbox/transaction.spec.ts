@@ -191,6 +191,8 @@ test('a handler that writes on after its timeout writes nothing, also through a 
   expect(outcomes).toHaveLength(3);
   for (const outcome of outcomes) expect(outcome).toBeInstanceOf(TransactionDoomedError);
   expect(await things()).toEqual({ 1: 0, 2: 0 });
+  // Told after it was written.
+  await waitUntil(() => events('failed').length > 0, { what: 'the failure is told' });
   expect(events('failed')).toMatchObject([{ id, errorKind: 'timeout' }]);
 });
 

@@ -51,6 +51,17 @@ test('without options the defaults of the docs hold', () => {
 });
 
 test.each<[string, Record<string, unknown>, RegExp]>([
+  [
+    'a source named __proto__',
+    { sources: JSON.parse('{"__proto__":{"type":"a"},"s":{"type":"a"}}') },
+    /^inbox\.sources\.__proto__: /,
+  ],
+  ['a path that climbs', { sources: { s: { ...source, path: 'a/../b' } } }, /^inbox\.sources\.s\.path: /],
+  [
+    'a Redis URL of another protocol',
+    { lease: { backend: 'redis', redis: 'http://localhost' } },
+    /^inbox\.lease\.redis: /,
+  ],
   ['an unknown option', { enabeld: true }, /^inbox\.enabeld: .*does not exist/],
   ['an unknown nested option', { lease: { tll: 1 } }, /^inbox\.lease\.tll: /],
   ['an unknown option of a source', { sources: { s: { type: 'a', dedup: 1 } } }, /^inbox\.sources\.s\.dedup: /],

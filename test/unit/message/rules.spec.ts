@@ -96,6 +96,7 @@ describe('keys', () => {
   ])('%s', (_what, value, expected) => expect(keyBytes(value)?.toString()).toBe(expected));
   test.each<[string, unknown]>([
     ['empty text', ''],
+    ['text with a lone surrogate', 'q\ud801'],
     ['a number that lost digits', JSON.parse('7088992364139642881')],
     ['a fraction', 1.5],
     ['NaN', Number.NaN],
