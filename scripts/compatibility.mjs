@@ -15,7 +15,6 @@ const oldest = [
   '@nestjs/testing@11.0.0',
   '@nestjs/schedule@6.0.0',
   '@nestjs/typeorm@11.0.0',
-  '@nestjs/terminus@11.0.0',
   'typeorm@0.3.20',
   'mysql2@3.9.0',
   // The newest major: the development runs on the one before.
