@@ -66,14 +66,15 @@ export class EntityOrderStore {
    * null at the end. Index: the claim index, of which only the held part is read.
    */
   async repair(after: SweepPosition | null, limit: number): Promise<SweepPosition | null> {
-    const { name, id, open, claimIndex } = this.table;
+    const { name, id, open, claimIndex, lane: column } = this.table;
     const { lane, due, id: afterId } = after ?? { lane: -1, due: '1000-01-01 00:00:00.000', id: '0' };
+    const later = `(m.next_attempt_at > ? OR (m.next_attempt_at = ? AND m.${id} > ?))`;
     const rows = await this.pool.rows<Row & { id: string; open: string; lane: number; due: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, CAST(m.${open} AS CHAR) AS open, m.lane, CAST(m.next_attempt_at AS CHAR) AS due
+      `SELECT CAST(m.${id} AS CHAR) AS id, CAST(m.${open} AS CHAR) AS open, ${column ? `m.${column}` : '0'} AS lane, CAST(m.next_attempt_at AS CHAR) AS due
          FROM ${name} m FORCE INDEX (${claimIndex})
-        WHERE m.status = 'held' AND (m.lane > ? OR (m.lane = ? AND (m.next_attempt_at > ? OR (m.next_attempt_at = ? AND m.${id} > ?))))
-        ORDER BY m.lane, m.next_attempt_at, m.${id} LIMIT ${Math.trunc(limit)}`,
-      [lane, lane, due, due, afterId],
+        WHERE m.status = 'held' AND ${column ? `(m.${column} > ? OR (m.${column} = ? AND ${later}))` : later}
+        ORDER BY ${column ? `m.${column}, ` : ''}m.next_attempt_at, m.${id} LIMIT ${Math.trunc(limit)}`,
+      [...(column ? [lane, lane] : []), due, due, afterId],
     );
     const places = await this.neighbours.find(rows, 1);
     for (const row of rows) {

@@ -1,5 +1,5 @@
 import type { ControlPool, Row } from '../database/index.js';
-import type { BoxTable } from './box-table.js';
+import { type BoxTable, inLane } from './box-table.js';
 
 /** Due messages that one step looks at: where few are of the kind, the others are not walked through to the end. */
 const stepSize = 500;
@@ -21,11 +21,12 @@ export class PutOffStore {
    */
   async putOff(lane: number, source: string, type: string, delayMs: number, spacingMs = 0): Promise<number> {
     const { name, id, claimIndex } = this.table;
+    const within = inLane(this.table, lane);
     const due = await this.pool.rows<Row & { id: string; source: string; type: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, m.source, m.type FROM ${name} m FORCE INDEX (${claimIndex})
-        WHERE m.status = 'pending' AND m.lane = ? AND m.next_attempt_at <= UTC_TIMESTAMP(3)
+      `SELECT CAST(m.${id} AS CHAR) AS id, ${this.table.source} AS source, ${this.table.type} AS type FROM ${name} m FORCE INDEX (${claimIndex})
+        WHERE m.status = 'pending' ${within.sql} AND m.next_attempt_at <= UTC_TIMESTAMP(3)
         ORDER BY m.next_attempt_at, m.${id} LIMIT ${stepSize}`,
-      [lane],
+      within.values,
     );
     const ids = due.filter((row) => row.source === source && row.type === type).map((row) => row.id);
     if (ids.length === 0) return 0;

@@ -1,5 +1,5 @@
 import type { ControlConnection, ControlPool, Row } from '../database/index.js';
-import type { BoxTable } from './box-table.js';
+import { type BoxTable, inLane } from './box-table.js';
 import { crashedKind, orphanedKind, ranAlone } from './candidate.js';
 
 /** Messages that one transaction recovers at most. */
@@ -44,7 +44,8 @@ export class RecoveryStore {
    * whatever ran under the former holder is among them.
    */
   recoverLane(tx: ControlConnection, lane: number): Promise<Recovered[]> {
-    return this.recover(tx, 'AND lane = ?', [lane]);
+    const { sql, values } = inLane(this.table, lane);
+    return this.recover(tx, sql, values);
   }
 
   /**
@@ -52,12 +53,12 @@ export class RecoveryStore {
    * right now is neither waited for nor disturbed. Prevents: changing a message that got an outcome meanwhile (token).
    */
   private async recover(tx: ControlConnection, where: string, values: readonly unknown[]): Promise<Recovered[]> {
-    const { name, id, open, claimIndex } = this.table;
+    const { name, id, open, claimIndex, words, source, type } = this.table;
     const orphans = await tx.rows<Orphan>(
-      `SELECT CAST(${id} AS CHAR) AS id, source, type, CAST(attempts AS CHAR) AS attempts, CAST(${open} AS CHAR) AS open,
-              claimed_by, claim_token AS token
-         FROM ${name} FORCE INDEX (${claimIndex})
-        WHERE status = 'processing' ${where} AND claimed_until <= UTC_TIMESTAMP(3)
+      `SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, CAST(m.attempts AS CHAR) AS attempts,
+              CAST(m.${open} AS CHAR) AS open, m.claimed_by, m.claim_token AS token
+         FROM ${name} m FORCE INDEX (${claimIndex})
+        WHERE m.status = '${words.working}' ${where} AND m.claimed_until <= UTC_TIMESTAMP(3)
         LIMIT ${recoveryBatch} FOR UPDATE SKIP LOCKED`,
       values,
     );
@@ -67,7 +68,7 @@ export class RecoveryStore {
   }
 
   private async giveBack(tx: ControlConnection, orphan: Orphan): Promise<Recovered> {
-    const { name, id, open, finishedAt } = this.table;
+    const { name, id, open, finishedAt, words } = this.table;
     const exhausted = Number(orphan.attempts) > this.policy.maxRetryOf(orphan.source, orphan.type);
     // Only what ran alone can be blamed for the end of its process; the others get one more attempt, alone.
     const failed = exhausted && ranAlone(orphan.claimed_by);
@@ -77,9 +78,9 @@ export class RecoveryStore {
           SET status = ?, error_kind = ?, error_message = ?, ${open} = IF(?, NULL, ${open}),
               ${finishedAt} = IF(?, UTC_TIMESTAMP(3), ${finishedAt}),
               claim_token = NULL, claimed_by = NULL, claimed_until = NULL, updated_at = UTC_TIMESTAMP(3)
-        WHERE ${id} = ? AND status = 'processing' AND claim_token <=> ?`,
+        WHERE ${id} = ? AND status = '${words.working}' AND claim_token <=> ?`,
       [
-        failed ? 'failed' : 'pending',
+        failed ? words.failed : 'pending',
         failed ? crashedKind : orphanedKind,
         `attempt ${orphan.attempts}: its owner ${orphan.claimed_by ?? '?'} stopped before it was finished`,
         closes ? 1 : 0,
