@@ -1,36 +1,17 @@
-import type { ControlPool, Row, StatementResult } from '../database/index.js';
+import type { ControlPool, Row } from '../database/index.js';
 import type { Lease } from '../lease/index.js';
-import type { Outcome } from '../message/outcome.js';
-import type { BoxTable } from './box-table.js';
+import type { BoxTable, StatusWords } from './box-table.js';
 import type { Candidate } from './candidate.js';
+import type { Claim, ClaimRequest } from './claim.js';
 import { NeighbourLookup, type Neighbours } from './neighbours.js';
+import { type Completion, ofClaim, outcomeSet, outcomeValues } from './outcome-columns.js';
+import type { OutcomeRows, Send } from './outcome-writer.js';
 import { exceptKinds, type Kind } from './paused-kinds.js';
 
-/** A message that is ours for now. The token is the fence of the row. */
-export interface Claim {
-  readonly id: string;
-  readonly token: Buffer;
-}
-
-export interface ClaimRequest extends Claim {
-  /** Goes to `claimed_by`. */
-  readonly claimant: string;
-  /** How long the claim lives; null: as long as the lane's lease, which is right for a transactional handler. */
-  readonly claimMs: number | null;
-}
-
-export interface Completion {
-  readonly claim: Claim;
-  readonly outcome: Outcome;
-  /** Keeps the entity closed to its followers after a failure, until a person decides. */
-  readonly park: boolean;
-}
-
-/** Sends one statement: through the handler's transaction, or by itself through the control pool. */
-export type Send = (sql: string, values: readonly unknown[]) => Promise<StatementResult>;
+export type { Claim, ClaimRequest, Completion, Send };
 
 /** The statements of a lane that is consumed in order. */
-export class LaneStore {
+export class LaneStore implements OutcomeRows {
   private readonly readAheadSql: string;
   private readonly claimSql: string;
   private readonly completeSql: string;
@@ -90,8 +71,16 @@ export class LaneStore {
   async complete(send: Send, lease: Lease, completion: Completion, next: ClaimRequest | null): Promise<number> {
     const { claim } = completion;
     const values = next
-      ? [...leaseKey(lease), ...bothValues(completion, next), claim.id, next.id, claim.id, claim.token, next.id]
-      : [...leaseKey(lease), ...outcomeValues(completion), claim.id, claim.token];
+      ? [
+          ...leaseKey(lease),
+          ...bothValues(this.table.words, completion, next),
+          claim.id,
+          next.id,
+          claim.id,
+          claim.token,
+          next.id,
+        ]
+      : [...leaseKey(lease), ...outcomeValues(this.table.words, completion), claim.id, claim.token];
     const result = await send(next ? this.completeAndClaimSql : this.completeSql, values);
     return result.affectedRows;
   }
@@ -118,11 +107,10 @@ export class LaneStore {
    * True if the claim was still ours. Locks: the message by primary key.
    */
   async abandon(completion: Completion): Promise<boolean> {
-    const { name, id, open, finishedAt } = this.table;
     const { claim } = completion;
     const result = await this.pool.execute(
-      `UPDATE ${name} m FORCE INDEX (PRIMARY) ${outcomeSet(open, finishedAt)} ${ofClaim(id)}`,
-      [...outcomeValues(completion), claim.id, claim.token],
+      `UPDATE ${this.table.name} m FORCE INDEX (PRIMARY) ${outcomeSet(this.table)} ${ofClaim(this.table)}`,
+      [...outcomeValues(this.table.words, completion), claim.id, claim.token],
     );
     return result.affectedRows === 1;
   }
@@ -182,10 +170,9 @@ function claimValues({ token, claimant, claimMs }: ClaimRequest): readonly unkno
   return [token, claimant, micros, micros ?? 0];
 }
 
-function completeSql({ name, id, open, finishedAt }: BoxTable, withNext: boolean): string {
-  if (!withNext) {
-    return `UPDATE ${name} m ${joinLease} ${outcomeSet(open, finishedAt)} ${ofClaim(id)}`;
-  }
+function completeSql(table: BoxTable, withNext: boolean): string {
+  const { name, id, open, finishedAt } = table;
+  if (!withNext) return `UPDATE ${name} m ${joinLease} ${outcomeSet(table)} ${ofClaim(table)}`;
   const pick = (done: string, next: string) => `IF(m.${id} = ?, ${done}, ${next})`;
   return `UPDATE ${name} m ${joinLease}
     SET m.status = ${pick('?', "'processing'")}, m.attempts = ${pick('m.attempts - ?', 'm.attempts + 1')},
@@ -200,40 +187,9 @@ function completeSql({ name, id, open, finishedAt }: BoxTable, withNext: boolean
         OR (m.${id} = ? AND m.status = 'pending' AND m.next_attempt_at <= UTC_TIMESTAMP(3) AND l.held_until > UTC_TIMESTAMP(3)))`;
 }
 
-function outcomeSet(open: string, finishedAt: string): string {
-  return `SET m.status = ?, m.attempts = m.attempts - ?,
-      m.next_attempt_at = IF(? IS NULL, m.next_attempt_at, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND),
-      m.${open} = IF(?, NULL, m.${open}), m.${finishedAt} = IF(?, UTC_TIMESTAMP(3), m.${finishedAt}),
-      m.error_kind = ?, m.error_message = ?,
-      m.claim_token = NULL, m.claimed_by = NULL, m.claimed_until = NULL, m.updated_at = UTC_TIMESTAMP(3)`;
-}
-
-function ofClaim(id: string): string {
-  return `WHERE m.${id} = ? AND m.status = 'processing' AND m.claim_token = ?`;
-}
-
-/** In the order of the columns of `completeSql`: status, attempts, due (twice), open, finished, kind, message. */
-function outcomeValues({
-  outcome,
-  park,
-}: Completion): readonly [unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown] {
-  switch (outcome.kind) {
-    case 'success':
-      return ['success', 0, null, 0, 1, 1, null, null];
-    case 'failed':
-      return ['failed', 0, null, 0, park ? 0 : 1, 1, outcome.error.kind, outcome.error.message];
-    case 'retry': {
-      const micros = Math.round(outcome.delayMs * 1000);
-      return ['pending', 0, micros, micros, 0, 0, outcome.error.kind, outcome.error.message];
-    }
-    case 'released':
-      return ['pending', 1, null, 0, 0, 0, null, null];
-  }
-}
-
-function bothValues(completion: Completion, next: ClaimRequest): readonly unknown[] {
+function bothValues(words: StatusWords, completion: Completion, next: ClaimRequest): readonly unknown[] {
   const id = completion.claim.id;
-  const [status, attempts, due, dueAgain, closed, finished, kind, message] = outcomeValues(completion);
+  const [status, attempts, due, dueAgain, closed, finished, kind, message] = outcomeValues(words, completion);
   const [token, claimant, claimMs, claimMsAgain] = claimValues(next);
   return [id, status, id, attempts, id, due, dueAgain, id, closed, id, finished, id, kind, id, message].concat([
     id,

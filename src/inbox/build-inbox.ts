@@ -89,7 +89,7 @@ export async function buildInbox(
     store,
     order,
     recovery: new RecoveryStore(pool, table, dispatcher),
-    completion: new LaneCompletion(store),
+    completion: new LaneCompletion(store, table.words),
     batches: new LaneBatchStore(pool, table),
     unknown: new UnknownTypes(putOff),
     closedOff: new ClosedOffKinds(putOff),
