@@ -5,7 +5,6 @@ import type { Candidate } from './candidate.js';
 export interface BatchTools {
   manager(): EntityManager;
   readonly signal: AbortSignal;
-  readonly attempt: number;
   /** Records the failure of one message of the call; the others may still succeed. */
   fail(id: string, error: unknown): void;
   readonly started: () => void;

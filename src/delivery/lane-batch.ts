@@ -170,7 +170,6 @@ export class LaneBatch {
             members.map(({ candidate }) => candidate),
             {
               signal,
-              attempt: head.attempt,
               manager: () => tx.manager,
               fail: (id, error) => failures.set(id, error),
               started: () => {

@@ -14,12 +14,18 @@ export function bindBatch(
 ): Pick<LaneHandler, 'batch' | 'invoke'> {
   const invoke: BatchRules['invoke'] = async (candidates, tools) => {
     const messages: InboxMessage[] = [];
-    for (const candidate of candidates) messages.push(new InboxMessage(await withBody(candidate)));
+    const attempts = new Map<string, number>();
+    for (const candidate of candidates) {
+      messages.push(new InboxMessage(await withBody(candidate)));
+      attempts.set(candidate.id, Number(candidate.attempts) + 1);
+    }
+    const attemptOf = ({ id }: InboxMessage) => attempts.get(id) ?? 1;
     tools.started();
-    let call = async (): Promise<unknown> => batch.call(messages, contextOf(tools, logger));
-    for (const { id, source, type } of messages) {
+    let call = async (): Promise<unknown> => batch.call(messages, contextOf(tools, logger, attemptOf));
+    for (const message of messages) {
+      const { id, source, type } = message;
       const inner = call;
-      call = () => inFlight.during({ id, source, type, attempt: tools.attempt }, inner);
+      call = () => inFlight.during({ id, source, type, attempt: attemptOf(message) }, inner);
     }
     await call();
   };
@@ -34,8 +40,8 @@ export function bindBatch(
     invoke: async (candidate, tools) => {
       let failure: { readonly error: unknown } | undefined;
       await invoke([candidate], {
-        ...tools,
         manager: () => tools.manager(),
+        signal: tools.signal,
         started: () => tools.started?.(),
         fail: (_id, error) => {
           failure = { error };
@@ -46,13 +52,14 @@ export function bindBatch(
   };
 }
 
-function contextOf(tools: BatchTools, logger: Logger): InboxBatchContext {
+function contextOf(tools: BatchTools, logger: Logger, attemptOf: InboxBatchContext['attemptOf']): InboxBatchContext {
   return {
     get manager() {
       return tools.manager();
     },
     signal: tools.signal,
     logger,
+    attemptOf,
     fail: (message, error) => tools.fail(message.id, error),
   };
 }

@@ -9,6 +9,8 @@ export interface InboxBatchContext {
   /** Aborted on timeout, when the lane is lost and at the shutdown deadline. */
   readonly signal: AbortSignal;
   readonly logger: Logger;
+  /** The attempt that this is for one message of the call: 1 for the first. Those of one call may differ. */
+  attemptOf(message: InboxMessage): number;
   /**
    * Records that one message failed with `error`, as if a handler of its own had thrown it; the others succeed. What was
    * written for it through `manager` is not taken back, so decide before writing, or use a savepoint. If a later

@@ -4,6 +4,9 @@ import { TypeOrmModule } from '@nestjs/typeorm';
 import { LoggerModule } from 'nestjs-pino';
 import { mailroomMigrations } from '../../migrations/index.js';
 import { InboxModule, type InboxOptions, type SourceOptions } from '../index.js';
+import { ContractController } from './contracts/contract.controller.js';
+import { ContractEventsHandler } from './contracts/contract-events.handler.js';
+import { contractSource, contractSourceOptions } from './contracts/contract-source.js';
 import { CrmController } from './crm/crm.controller.js';
 import { crmSource, crmSourceOptions } from './crm/crm-push.js';
 import { ProfileHandler } from './crm/profile.handler.js';
@@ -50,13 +53,14 @@ export class AppModule {
         ScheduleModule.forRoot(),
         InboxModule.forRoot(inboxOptions(environment, sources)),
       ],
-      controllers: [OrderController, CrmController, HealthController],
+      controllers: [OrderController, CrmController, ContractController, HealthController],
       providers: [
         { provide: environmentToken, useValue: environment },
         RedisCheck,
         ProfileHandler,
         ...(sources.orders ? [OrderEventsHandler] : []),
         ...(sources.github ? [GithubEventsHandler] : []),
+        ...(sources[contractSource] ? [ContractEventsHandler] : []),
       ],
       exports: [environmentToken],
     };
@@ -64,11 +68,12 @@ export class AppModule {
 }
 
 /** A source without its secret is left out: an unsigned webhook would let anybody write. */
-function sourcesOf({ ORDERS_SECRET, GITHUB_SECRET }: Environment): Record<string, SourceOptions> {
+function sourcesOf({ ORDERS_SECRET, GITHUB_SECRET, CONTRACTS_SECRET }: Environment): Record<string, SourceOptions> {
   return {
     [crmSource]: crmSourceOptions(),
     ...(ORDERS_SECRET ? { orders: orderSource(ORDERS_SECRET) } : {}),
     ...(GITHUB_SECRET ? { github: githubSource(GITHUB_SECRET) } : {}),
+    ...(CONTRACTS_SECRET ? { [contractSource]: contractSourceOptions(CONTRACTS_SECRET) } : {}),
   };
 }
 

@@ -30,6 +30,7 @@ const schema = z.object({
   ADMIN_TOKEN: secret.optional(),
   ORDERS_SECRET: secret.optional(),
   GITHUB_SECRET: secret.optional(),
+  CONTRACTS_SECRET: secret.optional(),
   SIMULATE: flag.default(false),
   MIGRATE: flag.default(false),
   INBOX_ENABLED: flag.default(true),
@@ -79,7 +80,6 @@ export function readEnvironment(variables: Readonly<Record<string, string | unde
 
 /** Known by name, but the part that they steer does not exist yet. */
 const withoutPart = [
-  'CONTRACTS_SECRET',
   'INBOX_MODE',
   'INTAKE_MAX_BACKLOG',
   'INTAKE_RATE_PER_SECOND',

@@ -36,7 +36,7 @@ async function start(): Promise<void> {
   app.useLogger(logger);
   // A stop in order is a success: supervisors restart or alarm on other codes than 0.
   app.enableShutdownHooks([ShutdownSignal.SIGTERM, ShutdownSignal.SIGINT], { useProcessExit: true });
-  for (const name of ['ORDERS_SECRET', 'GITHUB_SECRET'] as const) {
+  for (const name of ['ORDERS_SECRET', 'GITHUB_SECRET', 'CONTRACTS_SECRET'] as const) {
     if (!environment[name]) logger.warn(`${name} is not set: its webhook is not mounted`);
   }
   for (const name of variablesWithoutEffect(process.env)) {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type InboxContext, PermanentFailureError } from '../index.js';
+import { PermanentFailureError } from '../index.js';
 
 /** What a payload may ask for with SIMULATE=true, to show how trouble is handled. */
 export interface Simulation {
@@ -12,8 +12,13 @@ export interface Simulation {
   readonly permanent?: boolean;
 }
 
+interface SimulationContext {
+  readonly attempt: number;
+  readonly signal: AbortSignal;
+}
+
 /** Does what the payload asks for; nothing when the application does not simulate. */
-export async function simulate(enabled: boolean, payload: unknown, ctx: InboxContext): Promise<void> {
+export async function simulate(enabled: boolean, payload: unknown, ctx: SimulationContext): Promise<void> {
   const wanted = (payload as { simulate?: Simulation } | null)?.simulate;
   if (!enabled || typeof wanted !== 'object' || wanted === null) return;
   if (wanted.crash) process.kill(process.pid, 'SIGKILL');
