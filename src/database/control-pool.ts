@@ -3,11 +3,11 @@ import type { DataSource } from 'typeorm';
 import { DatabaseUnavailableError } from '../errors/database-unavailable.error.js';
 import { connectionConfig } from './connection-config.js';
 import { ControlConnection, type Row } from './control-connection.js';
+import { isConnectionError, isReadOnly, isRetryable } from './database-error.js';
+import { destroyConnection } from './destroy-connection.js';
+import type { StatementResult } from './server-status.js';
 
 export type { Row };
-
-import { isConnectionError, isReadOnly, isRetryable } from './database-error.js';
-import type { StatementResult } from './server-status.js';
 
 /** How often a transaction of ours that lost a deadlock or a lock is run again before the error surfaces. */
 const transactionAttempts = 5;
@@ -26,12 +26,17 @@ export interface ControlPoolOptions {
  * slow handlers and leaked transactions of the application never stand in their way. Every session runs READ COMMITTED
  * in strict mode and waits at most 1 s for a row lock.
  *
- * A connection that fails inside a transaction, times out or meets a read-only server is destroyed, never pooled.
+ * A connection that fails inside a transaction, times out or meets a read-only server is destroyed, never pooled. One that
+ * meets a read-only server takes those of its age with it: after a failover all of them lead to the old primary, and each
+ * would cost a push to find that out.
  */
 export class ControlPool {
   private readonly pool: Pool;
   private readonly statementTimeoutMs: number;
   private closing: Promise<void> | undefined;
+  /** Counts failovers. A connection of an older generation is not handed out any more. */
+  private generation = 0;
+  private readonly generationOf = new WeakMap<PoolConnection, number>();
 
   constructor(dataSource: DataSource, options: ControlPoolOptions) {
     this.statementTimeoutMs = options.statementTimeoutMs ?? 10_000;
@@ -50,6 +55,7 @@ export class ControlPool {
     });
     // These run before the statement that asked for the connection: the driver keeps the order of commands.
     this.pool.on('connection', (connection: PoolConnection) => {
+      this.generationOf.set(connection, this.generation);
       for (const sql of sessionSettings) {
         connection.query(sql, (error) => {
           if (error) connection.destroy();
@@ -84,10 +90,12 @@ export class ControlPool {
 
   /** Hands out one connection for the time of `work`; use it for nothing after that. */
   async withConnection<T>(work: (connection: ControlConnection) => Promise<T>): Promise<T> {
-    const connection = new ControlConnection(await this.acquire(), this.statementTimeoutMs);
+    const pooled = await this.acquire();
+    const connection = new ControlConnection(pooled, this.statementTimeoutMs);
     try {
       return await work(connection);
     } catch (error) {
+      if (isReadOnly(error)) this.renew(pooled);
       if (isConnectionError(error) || isReadOnly(error)) connection.destroy();
       throw error;
     } finally {
@@ -101,7 +109,20 @@ export class ControlPool {
     return this.closing;
   }
 
-  private acquire(): Promise<PoolConnection> {
+  /** An error of a connection that was replaced already says nothing about the new ones. */
+  private renew(pooled: PoolConnection): void {
+    if (this.generationOf.get(pooled) === this.generation) this.generation++;
+  }
+
+  private async acquire(): Promise<PoolConnection> {
+    for (;;) {
+      const connection = await this.take();
+      if (this.generationOf.get(connection) === this.generation) return connection;
+      destroyConnection(connection, 'the server of its time became read-only');
+    }
+  }
+
+  private take(): Promise<PoolConnection> {
     return new Promise((resolve, reject) => {
       let late = false;
       const timer = setTimeout(() => {

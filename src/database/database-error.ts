@@ -60,9 +60,9 @@ const connectionCodes = new Set([
   'EAI_AGAIN',
 ]);
 
-/** 1040 too many connections, 1053 shutdown, 1927/1928 killed (MariaDB), 2006/2013 gone, 3169 killed session, 4031 idle disconnect. */
+/** 1040, 1203, 1226 too many connections, 1053 shutdown, 1927/1928 killed (MariaDB), 2006/2013 gone, 3169 killed session, 4031 idle disconnect. */
 const connectionNumbers = new Set([
-  1040, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1317, 1927, 1928, 2006, 2013, 3169, 4031,
+  1040, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1226, 1317, 1927, 1928, 2006, 2013, 3169, 4031,
 ]);
 
 /** The connection is unusable or never came up. What was sent last may or may not have been carried out. */

@@ -45,6 +45,11 @@ export function testServerUrl(): string {
   return url.href;
 }
 
+/** Which kind of server that is. */
+export function testServerFlavour(): Promise<Flavour> {
+  return onServer(testServerUrl(), flavourOf);
+}
+
 /**
  * Creates an empty database `mailroom_test_<name>_<random>`. Drop it in `afterAll`: the leak check fails a file that
  * does not.
@@ -90,13 +95,23 @@ function testDatabase(name: string, serverUrl: string, flavour: Flavour): TestDa
     closed();
   }
 
+  /** Another one is opened for the next question when this one is cut off, as by a test that restarts the server. */
+  function connect(): Promise<Connection> {
+    const opening = createConnection({ uri: url, dateStrings: true, supportBigNumbers: true });
+    const lost = () => {
+      if (connecting === opening) connecting = undefined;
+    };
+    opening.then((connection) => connection.on('error', lost), lost);
+    return opening;
+  }
+
   return {
     name,
     url,
     flavour,
     options: { type: 'mysql', url, migrations: mailroomMigrations(), poolSize: 10 },
     async query<Row>(sql: string, values: readonly unknown[] = []): Promise<Row[]> {
-      connecting ??= createConnection({ uri: url, dateStrings: true, supportBigNumbers: true });
+      connecting ??= connect();
       const [rows] = await (await connecting).query(sql, [...values]);
       return rows as Row[];
     },

@@ -5,7 +5,7 @@ import { findDatabase } from '../../scripts/servers/installed-program.mjs';
 import { startPrivateDatabase as startDatabase } from '../../scripts/servers/private-database.mjs';
 import { removeFolder } from '../../scripts/servers/private-folder.mjs';
 import { ready, startProcess } from '../../scripts/servers/private-process.mjs';
-import type { Flavour } from './database.js';
+import { type Flavour, testServerFlavour } from './database.js';
 import { type PrivateServer, privateServer } from './private-server.js';
 
 export interface PrivateDatabase extends PrivateServer {
@@ -16,11 +16,17 @@ export interface PrivateDatabase extends PrivateServer {
  * Starts a database server that only this test file uses, with durable commits, user root and no password. A start takes
  * some seconds. Restarts keep the data. Create databases on it with `createTestDatabase(name, { serverUrl: server.url })`.
  *
- * @param wanted default: what is installed, MariaDB where both are
+ * @param wanted default: what is installed, MariaDB where both are. 'like-the-tests': the kind that the tests run on, where
+ *   that is installed
  * @throws Error when no such server is installed
  */
-export async function startPrivateDatabase(wanted: Flavour | 'any' = 'any'): Promise<PrivateDatabase> {
-  const installed = findDatabase(wanted);
+export async function startPrivateDatabase(
+  wanted: Flavour | 'any' | 'like-the-tests' = 'any',
+): Promise<PrivateDatabase> {
+  const installed =
+    wanted === 'like-the-tests'
+      ? (findDatabase(await testServerFlavour()) ?? findDatabase('any'))
+      : findDatabase(wanted);
   if (installed === null) throw new Error(`startPrivateDatabase: no ${wanted} server is installed here`);
   const { url, folder } = await startDatabase(installed);
   const port = Number(new URL(url).port);

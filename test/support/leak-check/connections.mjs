@@ -22,8 +22,8 @@ export async function openConnections(databases) {
   return found;
 }
 
-/** A private server that the file removed has no connections. */
+/** A private server that the file removed has no connections. MySQL takes a moment to let go of its port. */
 function nullIfGone(error) {
-  if (error.code === 'ECONNREFUSED') return null;
+  if (['ECONNREFUSED', 'ECONNRESET'].includes(error.code)) return null;
   throw error;
 }

@@ -1,0 +1,46 @@
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { opened } from './open-resources.js';
+
+/** A name that can be moved to another server, as a failover does it: open connections stay where they are. */
+export interface TcpSwitch {
+  readonly port: number;
+  /** New connections go there from now on. */
+  pointTo(port: number): void;
+  close(): Promise<void>;
+}
+
+/** Listens on 127.0.0.1 and passes connections on to `port`. */
+export async function tcpSwitch(port: number): Promise<TcpSwitch> {
+  let target = port;
+  const sockets = new Set<Socket>();
+  const server = createServer((from) => {
+    const to = connect(target, '127.0.0.1');
+    for (const [one, other] of [
+      [from, to],
+      [to, from],
+    ] as const) {
+      sockets.add(one);
+      one.setNoDelay(true);
+      one.on('error', () => other.destroy());
+      one.on('close', () => {
+        sockets.delete(one);
+        other.destroy();
+      });
+    }
+    from.pipe(to).pipe(from);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const close = async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+    closed();
+  };
+  const closed = opened({ what: 'a TCP switch', close });
+  return {
+    port: (server.address() as AddressInfo).port,
+    pointTo(next) {
+      target = next;
+    },
+    close,
+  };
+}
