@@ -1,0 +1,110 @@
+// The bench itself: its exit codes, what it writes, and that its verdict finds what is wrong. On the tests' servers, with
+// runs of a second: the figures mean nothing here.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import type { Part } from '../bench/harness/part.js';
+import { runPart } from '../bench/harness/run-part.js';
+import { checkAnswers } from '../bench/intake/check-answers.js';
+import { createTestDatabase, migrated, testServerUrl } from '../support/database.js';
+import { testRedisUrl } from '../support/redis.js';
+
+const script = fileURLToPath(new URL('../../scripts/bench.mjs', import.meta.url));
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'mailroom-bench-test-'));
+});
+
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function bench(...args: string[]) {
+  const env = { ...process.env, NODE_OPTIONS: '', DATABASE_URL: testServerUrl(), REDIS_URL: testRedisUrl() };
+  return spawnSync(process.execPath, [script, ...args], { encoding: 'utf8', env, timeout: 110_000 });
+}
+
+it.each([
+  ['a part that does not exist', ['nosuch'], /there is no part 'nosuch'\. Parts: .*intake/],
+  ['another database', ['intake', '--database', 'oracle'], /none of mariadb, mysql/],
+  ['an unknown switch', ['--fast'], /--fast/],
+  ['figures of a quick run for the page', ['intake', '--quick', '--record'], /leave out --quick/],
+])('ends with 2 and a clear message for %s', (_case, args, message) => {
+  const { status, stderr } = bench(...args);
+  expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringMatching(message) });
+});
+
+it('tells its parts and switches', () => {
+  const { status, stdout } = bench('--help');
+  expect(status).toBe(0);
+  expect(stdout).toMatch(/Parts: .*intake/);
+});
+
+it('measures the door beside its peers, and every 2xx is in the table', () => {
+  const json = join(folder, 'figures.json');
+  const { status, stdout, stderr } = bench('intake', '--quick', '--json', json);
+
+  expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
+  expect(stdout).toMatch(/d {2}intake .*\n[\s\S]*every 2xx is in the table exactly once.* ok /);
+  const [entry] = JSON.parse(readFileSync(json, 'utf8'));
+  expect(entry).toMatchObject({ part: 'intake', length: 'quick', machine: { node: process.versions.node } });
+  expect(entry.figures.map(({ arm }: { arm: string }) => arm)).toEqual(
+    expect.arrayContaining(['empty', 'save', 'insert', 'intake', 'repushed']),
+  );
+}, 120_000);
+
+const fakePart = (ok: boolean): Part => ({
+  about: 'a part of this test',
+  run: async ({ database }) => ({
+    tables: [],
+    targets: [],
+    verdicts: [{ name: 'nothing is lost', ok, detail: database.name }],
+    figures: [],
+  }),
+});
+
+it.each([true, false])('a part is right if all its verdicts are: %s', async (ok) => {
+  const page = pathToFileURL(join(folder, 'page.md'));
+  writeFileSync(page, '# Page\n');
+  const options = { length: 'quick', redisUrl: '', page, print: () => undefined, log: () => undefined } as const;
+
+  expect(await runPart('fake', fakePart(ok), options)).toBe(ok);
+
+  expect(readFileSync(page, 'utf8')).toContain(`| nothing is lost | ${ok ? 'ok' : 'FAILED'} |`);
+});
+
+it('the verdict finds lost messages, doubled ones and wrong receipts', async () => {
+  const database = await migrated(await createTestDatabase('bench_verdict'));
+  try {
+    await database.query(
+      `INSERT INTO inbox_message (id, source, type, dedup_key, body, received_at, updated_at) VALUES
+       (1, 'test', 'work', 'e-0', '{}', NULL, NULL), (2, 'test', 'work', 'e-1', '{}', NULL, NULL),
+       (3, 'test', 'work', 'e-2', '{}', NULL, NULL), (4, 'other', 'work', 'e-2', '{}', NULL, NULL)`,
+    );
+    const answer = (event: number, id: string, duplicate = false, status = 200) => ({
+      event,
+      status,
+      body: JSON.stringify({ id, duplicate }),
+    });
+    const answers = [
+      answer(0, '1'),
+      answer(0, '1', true),
+      answer(0, '1'), // the second first copy
+      answer(1, '9'), // another row's id
+      answer(3, '7'), // not in the table
+      answer(4, '8', false, 503), // not in the table, and not said to be
+    ];
+
+    expect(await checkAnswers(database, 'inbox_message', answers, (event) => `e-${event}`)).toEqual({
+      accepted: 5,
+      refused: 1,
+      lost: 1,
+      doubled: 1,
+      wrong: 2,
+    });
+  } finally {
+    await database.drop();
+  }
+});
