@@ -1,6 +1,7 @@
 // The built demo, as `npm run demo` starts it, on the servers of the tests: what it proves, and what it leaves behind.
 import { readdirSync, readFileSync } from 'node:fs';
 import { createConnection } from 'mysql2/promise';
+import type { Report } from '../../src/reference-app/demo/report.js';
 import { type Child, startChild } from '../support/child.js';
 import { testServerUrl } from '../support/database.js';
 import { testRedisUrl } from '../support/redis.js';
@@ -56,32 +57,45 @@ const childrenOf = (pid: number): number[] =>
     .map(Number)
     .filter((other) => Number.isInteger(other) && parentOf(other) === pid);
 
-const lives = (pid: number): boolean => parentOf(pid) !== null;
+/** Instances of this demo, also those that were started for others on the way. */
+const survivors = (database: string): number[] =>
+  readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => {
+      try {
+        return Number.isInteger(pid) && databaseOf(pid) === database;
+      } catch {
+        // It has ended since the folder was listed, or is none of ours.
+        return false;
+      }
+    });
 
 /** Both instances run and have their database. */
-async function instancesOf({ pid }: Child): Promise<{ readonly pids: readonly number[]; readonly database: string }> {
+async function databaseOfDemo({ pid }: Child): Promise<string> {
   return waitUntil(
     () => {
       const pids = childrenOf(pid);
-      const database = pids.length === 2 && pids[0] !== undefined ? databaseOf(pids[0]) : null;
-      return database !== null && { pids, database };
+      return pids.length === 2 && pids[0] !== undefined && databaseOf(pids[0]);
     },
     { what: 'the demo has two instances', timeoutMs: startTimeoutMs },
   );
 }
 
-test('the demo loses nothing, applies nothing twice, fails only what it planned, and leaves nothing', async () => {
+test('over crashes and a kill the demo loses nothing, applies nothing twice, fails only what it planned, and leaves nothing', async () => {
   const child = startDemo();
-  const { pids, database } = await instancesOf(child);
+  const database = await databaseOfDemo(child);
   expect(await demoDatabases()).toContain(database);
   expect(await child.ended).toEqual({ code: 0, signal: null });
-  const report = JSON.parse(child.stdout) as { failed: number; plannedFailures: number; received: number };
+  const report = JSON.parse(child.stdout) as Report;
   expect(report).toMatchObject({ lost: 0, appliedTwice: 0, unacknowledged: 0, unfinished: 0, problems: [] });
   expect(report.failed).toBe(report.plannedFailures);
   expect(report.plannedFailures).toBeGreaterThan(0);
-  expect(report.received).toBeGreaterThan(800);
+  expect(report.received).toBeGreaterThan(1_000);
+  expect(report.success + report.failed).toBe(report.received - report.duplicates + report.storedUnanswered);
+  // The poison once per attempt, and the instance that was killed while it worked.
+  expect(report).toMatchObject({ crashed: 4, killed: 1 });
   expect(report).toMatchObject({ statuses: { success: expect.any(Number), failed: report.plannedFailures } });
-  expect(pids.filter(lives)).toEqual([]);
+  expect(survivors(database)).toEqual([]);
   expect(await demoDatabases()).not.toContain(database);
 });
 
@@ -90,7 +104,7 @@ test.each<[string, string | null]>([
   ['while it pushes', 'github'],
 ])('Ctrl-C %s ends the demo with code 130, without a process or a database left', async (_when, progress) => {
   const child = startDemo();
-  const { pids, database } = await instancesOf(child);
+  const database = await databaseOfDemo(child);
   if (progress !== null) {
     const what = `the demo shows ${progress}`;
     await waitUntil(() => child.stderr.toLowerCase().includes(progress), { what, timeoutMs: startTimeoutMs });
@@ -98,6 +112,6 @@ test.each<[string, string | null]>([
   child.signal('SIGINT');
   expect(await child.ended).toEqual({ code: 130, signal: null });
   expect(child.stdout).toBe('');
-  expect(pids.filter(lives)).toEqual([]);
+  expect(survivors(database)).toEqual([]);
   expect(await demoDatabases()).not.toContain(database);
 });

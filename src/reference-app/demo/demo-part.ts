@@ -1,5 +1,4 @@
 import type { Connection } from 'mysql2/promise';
-import type { Instance } from './instance.js';
 
 /** One thing to send, and when it may go. */
 export interface Delivery {
@@ -12,10 +11,13 @@ export interface Delivery {
 
 /** What the two instances answered, by part. */
 export interface Sent {
+  /** Pushes that were acknowledged with a 2xx. */
   readonly pushes: number;
-  /** Ids of the messages that were acknowledged as stored. */
+  /** Ids of the messages that were acknowledged, each once; a duplicate is answered with the id of the first. */
   readonly storedIds: readonly string[];
   readonly duplicates: number;
+  /** Pushes whose answer did not come, pushed again: whether they were stored is not known. */
+  readonly repeats: number;
   /** Deliveries that were never answered with a 2xx. */
   readonly unacknowledged: number;
 }
@@ -27,6 +29,8 @@ export interface Verdict {
   readonly appliedTwice: number;
   /** Messages that this part wants to see as `failed`. */
   readonly plannedFailures: number;
+  /** How often this part wants an instance to end. Default 0. */
+  readonly plannedCrashes?: number;
   /** What is wrong, in words; empty when nothing is. */
   readonly problems: readonly string[];
 }
@@ -37,9 +41,4 @@ export interface DemoPart {
   readonly source: string;
   deliveries(): readonly Delivery[];
   verify(database: Connection, sent: Sent): Promise<Verdict>;
-}
-
-export interface DemoSurroundings {
-  readonly instances: readonly Instance[];
-  readonly database: Connection;
 }

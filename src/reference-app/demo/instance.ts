@@ -10,7 +10,8 @@ const stopTimeoutMs = 20_000;
 
 /** One running instance of the application, as a process of its own. */
 export class Instance {
-  private readonly ended: Promise<void>;
+  /** Resolves when the process is gone. */
+  readonly ended: Promise<void>;
   private readonly lastLines: string[] = [];
 
   private constructor(

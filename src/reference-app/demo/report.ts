@@ -2,10 +2,17 @@
 export interface Report {
   readonly received: number;
   readonly duplicates: number;
+  /** Pushes whose answer was lost with an instance, and which were pushed again. */
+  readonly repeats: number;
+  /** Messages that were stored although their push got no answer: success + failed = received - duplicates + these. */
+  readonly storedUnanswered: number;
   readonly success: number;
   readonly failed: number;
   readonly plannedFailures: number;
   readonly retried: number;
+  /** Instances that a message ended, and that the demo ended; each was started again. */
+  readonly crashed: number;
+  readonly killed: number;
   readonly unacknowledged: number;
   readonly unfinished: number;
   readonly lost: number;
@@ -34,14 +41,17 @@ export function table(report: Report): string {
   const rows: [string, string | number][] = [
     ['received', report.received],
     ['duplicates', report.duplicates],
+    ['pushed again', report.repeats],
+    ['stored without an answer', report.storedUnanswered],
     ['success', report.success],
     ['failed (planned)', `${report.failed} (${report.plannedFailures})`],
     ['retried', report.retried],
+    ['instances crashed', report.crashed],
+    ['instances killed', report.killed],
     ['lost', report.lost],
     ['applied twice', report.appliedTwice],
     ...Object.entries(report.statuses).map(([status, count]): [string, number] => [`status ${status}`, count]),
     ['seconds', report.seconds.toFixed(1)],
-    ['handled per second', Math.round((report.success + report.failed) / report.seconds)],
   ];
   const wide = Math.max(...rows.map(([label]) => label.length));
   const lines = rows.map(([label, value]) => `  ${label.padEnd(wide)}  ${String(value).padStart(9)}`);

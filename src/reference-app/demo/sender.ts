@@ -5,44 +5,52 @@ import type { Instance } from './instance.js';
 const concurrency = 16;
 /** As a real sender: three seconds, then the same push again. */
 const patienceMs = 3_000;
-const attempts = 10;
+const pauseMs = 100;
+/** Long enough for an instance to be started again on a slow machine. */
+const giveUpAfterMs = 60_000;
 
-/** Pushes deliveries to the instances in turn and keeps what they answered. */
+/** Pushes deliveries to the instances in turn and keeps what they answered. Stops when `signal` is aborted. */
 export async function send(
   deliveries: readonly Delivery[],
   instances: () => readonly Instance[],
   progress: () => void,
+  signal: AbortSignal,
 ): Promise<Sent> {
   const chains = [...groupByChain(deliveries).values()];
-  const storedIds: string[] = [];
+  const storedIds = new Set<string>();
+  let pushes = 0;
   let duplicates = 0;
+  let repeats = 0;
   let unacknowledged = 0;
   let turn = 0;
 
   async function deliver(delivery: Delivery): Promise<void> {
-    for (let attempt = 1; attempt <= attempts; attempt++) {
+    const giveUpAt = performance.now() + giveUpAfterMs;
+    while (performance.now() < giveUpAt && !signal.aborted) {
       const alive = instances();
       const instance = alive[turn++ % alive.length];
       const receipt = instance && (await push(instance.url, delivery));
       if (receipt) {
+        pushes++;
         if (receipt.duplicate) duplicates++;
-        else storedIds.push(receipt.id);
+        storedIds.add(receipt.id);
         return progress();
       }
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      if (instance) repeats++;
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
     unacknowledged++;
     progress();
   }
 
   async function worker(): Promise<void> {
-    for (let chain = chains.shift(); chain; chain = chains.shift()) {
+    for (let chain = chains.shift(); chain && !signal.aborted; chain = chains.shift()) {
       for (const delivery of chain) await deliver(delivery);
     }
   }
 
   await Promise.all(Array.from({ length: concurrency }, worker));
-  return { pushes: deliveries.length, storedIds, duplicates, unacknowledged };
+  return { pushes, storedIds: [...storedIds], duplicates, repeats, unacknowledged };
 }
 
 interface StoredReceipt {
