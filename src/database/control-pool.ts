@@ -37,6 +37,8 @@ export class ControlPool {
   /** Counts failovers. A connection of an older generation is not handed out any more. */
   private generation = 0;
   private readonly generationOf = new WeakMap<PoolConnection, number>();
+  /** Since when somebody waits for a connection, longest first. */
+  private readonly waitingSince = new Set<{ readonly since: number }>();
 
   constructor(dataSource: DataSource, options: ControlPoolOptions) {
     this.statementTimeoutMs = options.statementTimeoutMs ?? 10_000;
@@ -103,6 +105,12 @@ export class ControlPool {
     }
   }
 
+  /** How long the first in line has been waiting for a connection; 0 when nobody waits. */
+  longestWaitMs(): number {
+    for (const { since } of this.waitingSince) return performance.now() - since;
+    return 0;
+  }
+
   /** Closes all connections. Statements in flight get at most one statement timeout to end. */
   close(): Promise<void> {
     this.closing ??= new Promise((resolve) => this.pool.end(() => resolve()));
@@ -125,12 +133,16 @@ export class ControlPool {
   private take(): Promise<PoolConnection> {
     return new Promise((resolve, reject) => {
       let late = false;
+      const place = { since: performance.now() };
+      this.waitingSince.add(place);
       const timer = setTimeout(() => {
         late = true;
+        this.waitingSince.delete(place);
         reject(new DatabaseUnavailableError(`no control connection became free within ${this.statementTimeoutMs} ms`));
       }, this.statementTimeoutMs);
       this.pool.getConnection((error, connection) => {
         clearTimeout(timer);
+        this.waitingSince.delete(place);
         if (late) connection?.release();
         else if (error) reject(error);
         else resolve(connection);

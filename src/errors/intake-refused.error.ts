@@ -6,7 +6,10 @@ export type IntakeRefusal =
   | 'too-large'
   | 'invalid'
   | 'unsupported'
+  | 'rate-limited'
   | 'overloaded'
+  | 'backlog'
+  | 'pool-busy'
   | 'unavailable'
   | 'draining';
 
@@ -16,14 +19,17 @@ const statusOf: Readonly<Record<IntakeRefusal, number>> = {
   'too-large': 413,
   invalid: 400,
   unsupported: 415,
+  'rate-limited': 429,
   overloaded: 503,
+  backlog: 503,
+  'pool-busy': 503,
   unavailable: 503,
   draining: 503,
 };
 
 /**
  * A push was not stored. `statusCode` is what the sender should be answered: 4xx when pushing the same again cannot
- * help, 503 with Retry-After when it can. Nest's default exception filter answers with it by itself.
+ * help, 429 or 503 with Retry-After when it can. Nest's default exception filter answers with it by itself.
  */
 export class IntakeRefusedError extends MailroomError {
   readonly code = 'MAILROOM_INTAKE_REFUSED';
@@ -32,7 +38,7 @@ export class IntakeRefusedError extends MailroomError {
   readonly status: number;
   /** The message may go to the sender. */
   readonly expose = true;
-  /** After how many milliseconds the sender should try again; set for 503 only. */
+  /** After how many milliseconds the sender should try again; set for 429 and 503 only. */
   readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -43,6 +49,6 @@ export class IntakeRefusedError extends MailroomError {
     super(message, options);
     this.statusCode = statusOf[refusal];
     this.status = this.statusCode;
-    this.retryAfterMs = options.retryAfterMs ?? (this.statusCode === 503 ? 1000 : undefined);
+    this.retryAfterMs = options.retryAfterMs ?? ([429, 503].includes(this.statusCode) ? 1000 : undefined);
   }
 }

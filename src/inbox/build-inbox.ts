@@ -19,6 +19,9 @@ import {
 } from '../delivery/index.js';
 import { InstanceMembership, LeaseKeeper, LeaseRowStore, newInstanceId, openGate, RedisGate } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
+import { Backlog, HandlerLatency, Pressure } from '../pressure/index.js';
+import { sourceRules } from './admission-options.js';
+import { BacklogStore } from './backlog.store.js';
 import { breakerRules } from './breaker-options.js';
 import { EntityReleaseStore } from './entity-release.store.js';
 import { HandlerAdmission } from './handler-admission.js';
@@ -34,6 +37,7 @@ import { type InboxOptions, type ResolvedInboxOptions, resolveInboxOptions } fro
 import { inboxTable } from './inbox-table.js';
 import { Intake } from './intake.js';
 import { IntakeStore } from './intake.store.js';
+import { IntakeAdmission } from './intake-admission.js';
 import { IntakeQueue } from './intake-queue.js';
 import { WebhookEndpoint } from './webhook-endpoint.js';
 
@@ -52,6 +56,8 @@ export interface InboxParts {
   readonly endpoint: WebhookEndpoint;
   /** Breakers and limits; `breakers()` for stats. */
   readonly admission: HandlerAdmission;
+  /** What the door and the consumer share. */
+  readonly pressure: Pressure;
   readonly service: InboxService;
   /** What the server is; asked once, and again after a failure. */
   dialect(): Promise<Dialect>;
@@ -73,6 +79,7 @@ export async function buildInbox(
   const dialect = once(() => detectDialect(pool));
   const registry = new HandlerRegistry(options);
   const table = inboxTable('inbox_message');
+  const pressure = pressureOf(options, new BacklogStore(pool, table), events);
   const admission = new HandlerAdmission(
     { breaker: breakerRules(options.breaker), orphanAfterMs: options.orphanAfter },
     events,
@@ -104,7 +111,10 @@ export async function buildInbox(
   const membership = new InstanceMembership(pool, parts.keeper.owner, options.lease.ttl);
   const consumer = new InboxConsumer(options, parts, membership, (from) => findLanes(pool, table, from), scheduler);
   const intakeStore = new IntakeStore(pool, table.name);
-  const intake = new Intake(options, intakeStore, new IntakeQueue(intakeStore), events, (lane) => consumer.wake(lane));
+  const intakeAdmission = new IntakeAdmission(options, pressure, pool);
+  const intake = new Intake(options, intakeAdmission, intakeStore, new IntakeQueue(intakeStore), events, (lane) =>
+    consumer.wake(lane),
+  );
   const execution = new ImmediateExecution(options, parts, newKeeper, (lane) => consumer.wake(lane));
   return {
     options,
@@ -114,6 +124,7 @@ export async function buildInbox(
     consumer,
     execution,
     admission,
+    pressure,
     endpoint: new WebhookEndpoint(intake, options),
     service: new InboxService(
       intake,
@@ -124,6 +135,22 @@ export async function buildInbox(
     ),
     dialect,
   };
+}
+
+/** Shared by the door and the consumer. */
+function pressureOf(options: ResolvedInboxOptions, store: BacklogStore, events: MailroomEvents): Pressure {
+  const now = () => performance.now();
+  const rules = sourceRules(options.sources, options.intake);
+  const backlog = new Backlog(
+    [...rules.values()].map((rule) => rule.backlog),
+    {
+      sample: (countTo, age) => store.sample(countTo, age),
+      onChange: (reason, limit, isClosed) =>
+        events.emit({ name: 'intake-backlog', reason, limit, state: isClosed ? 'closed' : 'open' }),
+      now,
+    },
+  );
+  return new Pressure(rules, backlog, new HandlerLatency(now), now);
 }
 
 /** Makes keepers with an owner each, which share the gate. */

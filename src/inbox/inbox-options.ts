@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { type BackoffOption, backoff, count, type Duration, duration, flag, parseOptions } from '../config/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { GivenRedisClient } from '../lease/index.js';
+import { type AdmissionLimits, limitSchemas, sourceRules } from './admission-options.js';
 import { type BreakerOptions, breakerRules, breakerSchema } from './breaker-options.js';
 import { type SourceOptions, sourceSchema } from './source-options.js';
 
@@ -57,13 +58,14 @@ export interface InboxOptions {
   readonly breaker?: BreakerOptions | false;
   /** Connections of mailroom's own, for intake, claims and leases. Default 4. */
   readonly controlPool?: number;
-  readonly intake?: {
+  /** The way in. The limits hold for each source, unless it has its own; `maxInFlight` for all of them together, default 1000. */
+  readonly intake?: AdmissionLimits & {
     /** No commit by then: the sender is answered 503 with Retry-After and pushes again. Default 2s. */
     readonly ackTimeout?: Duration;
     /** Larger bodies are answered 413. Default 1 MiB; per source too. */
     readonly maxBodyBytes?: number;
-    /** Pushes in work at the same time; more are answered 503. Default 1000. */
-    readonly maxInFlight?: number;
+    /** Somebody has been waiting longer for a connection of mailroom's own: pushes are answered 503 at once. Default 1s. */
+    readonly maxPoolWait?: Duration;
   };
   readonly shutdown?: {
     /** How long readiness says 503 before anything stops, for the load balancer to notice. Default 5s. */
@@ -134,6 +136,11 @@ const schema = z.strictObject({
       ackTimeout: duration({ min: 10, max: 60_000 }).default(2_000),
       maxBodyBytes: count(0, 1_073_741_824).default(1_048_576),
       maxInFlight: count(1, 1_000_000).default(1_000),
+      maxPoolWait: duration({ min: 10, max: 60_000 }).default(1_000),
+      ratePerSecond: limitSchemas.ratePerSecond,
+      rateBurst: limitSchemas.rateBurst,
+      maxBacklog: limitSchemas.maxBacklog,
+      maxBacklogAge: limitSchemas.maxBacklogAge,
     })
     .prefault({}),
   shutdown: z
@@ -193,6 +200,7 @@ export function resolveInboxOptions(options: InboxOptions) {
     );
   }
   breakerRules(parsed.breaker);
+  sourceRules(parsed.sources, parsed.intake);
   const paths = new Map<string, string>();
   for (const [name, source] of Object.entries(parsed.sources)) {
     if (source.path === undefined) continue;

@@ -1,6 +1,7 @@
 import type { ControlPool, Row } from '../database/index.js';
 import { type BoxTable, findLanes } from '../delivery/index.js';
 import type { InboxStatus } from '../message/inbox-status.js';
+import { oldestDueMsOf } from './backlog.store.js';
 
 /** A number that was not counted to its end: `isCapped` means that there are more. */
 export interface CappedCount {
@@ -54,7 +55,7 @@ export class InboxStatsStore {
     const states: LaneState[] = [];
     for (const lane of [...lanes].sort((a, b) => a - b)) {
       const { holder = null, heldForMs = 0 } = leases.get(lane) ?? {};
-      states.push({ lane, holder, heldForMs, oldestDueMs: await this.oldestDueMs(lane) });
+      states.push({ lane, holder, heldForMs, oldestDueMs: await oldestDueMsOf(this.pool, this.table, lane) });
     }
     return states;
   }
@@ -71,19 +72,5 @@ export class InboxStatsStore {
         return [Number(name.slice(leasePrefix.length)), { holder: heldForMs > 0 ? owner : null, heldForMs }];
       }),
     );
-  }
-
-  /** A message of an adopted table has no due time of its own: it has been due since it was received. */
-  private async oldestDueMs(lane: number): Promise<number | null> {
-    const { name, id, claimIndex } = this.table;
-    const [row] = await this.pool.rows<Row & { ms: string | null }>(
-      `SELECT CAST(TIMESTAMPDIFF(MICROSECOND, GREATEST(m.next_attempt_at, COALESCE(m.received_at, m.next_attempt_at)),
-                UTC_TIMESTAMP(3)) AS CHAR) AS ms
-         FROM ${name} m FORCE INDEX (${claimIndex})
-        WHERE m.status = 'pending' AND m.lane = ? AND m.next_attempt_at <= UTC_TIMESTAMP(3)
-        ORDER BY m.next_attempt_at, m.${id} LIMIT 1`,
-      [lane],
-    );
-    return row?.ms == null ? null : Math.max(0, Math.round(Number(row.ms) / 1000));
   }
 }

@@ -6,6 +6,7 @@ import { MailroomError } from '../errors/mailroom.error.js';
 import type { MailroomEvents } from '../observability/index.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
 import type { IntakeStore, Stored } from './intake.store.js';
+import type { IntakeAdmission } from './intake-admission.js';
 import { type IntakeQueue, Ticket } from './intake-queue.js';
 import { storeTogether } from './intake-split.js';
 import { draftMessages, type MessageDraft } from './message-draft.js';
@@ -20,11 +21,9 @@ export interface ReceiveOptions {
 
 /** The way in: signature, acceptance, keys, one committed row per message, receipt. */
 export class Intake {
-  private inFlight = 0;
-  private draining = false;
-
   constructor(
     private readonly options: ResolvedInboxOptions,
+    private readonly admission: IntakeAdmission,
     private readonly store: IntakeStore,
     private readonly queue: IntakeQueue,
     private readonly events: MailroomEvents,
@@ -33,12 +32,20 @@ export class Intake {
 
   /** Pushes in work right now. */
   get pending(): number {
-    return this.inFlight;
+    return this.admission.pending;
   }
 
   /** New pushes are answered 503 from now on; those in work are finished. */
   drain(): void {
-    this.draining = true;
+    this.admission.drain();
+  }
+
+  /**
+   * For an endpoint, before it reads a body: nothing is taken in now.
+   * @throws IntakeRefusedError draining or overloaded
+   */
+  checkPlace(name: string): void {
+    this.place(name, () => this.admission.checkPlace(name));
   }
 
   /** The limit that an endpoint must enforce while it reads. */
@@ -55,14 +62,7 @@ export class Intake {
     input: PushInput,
     { manager }: ReceiveOptions = {},
   ): Promise<Receipt | readonly Receipt[]> {
-    if (this.draining) throw this.refused(name, new IntakeRefusedError('draining', 'this instance is stopping'));
-    if (this.inFlight >= this.options.intake.maxInFlight) {
-      throw this.refused(
-        name,
-        new IntakeRefusedError('overloaded', `more than ${this.options.intake.maxInFlight} pushes are in work`),
-      );
-    }
-    this.inFlight++;
+    const leavePlace = this.place(name, () => this.admission.takePlace(name));
     try {
       if (manager) return await this.take(name, input, manager, new Ticket());
       const ticket = new Ticket();
@@ -70,7 +70,15 @@ export class Intake {
     } catch (error) {
       throw this.refused(name, asRefusal(name, error));
     } finally {
-      this.inFlight--;
+      leavePlace();
+    }
+  }
+
+  private place<T>(name: string, ask: () => T): T {
+    try {
+      return ask();
+    } catch (error) {
+      throw this.refused(name, asRefusal(name, error));
     }
   }
 
@@ -89,6 +97,7 @@ export class Intake {
       );
     }
     await verifySignature(name, source, push);
+    this.admission.askLeave(name, manager === undefined);
     if (source.accept && !accepts(name, source.accept, push)) {
       this.events.emit({ name: 'ignored', source: name });
       return { id: null, duplicate: false, status: 'ignored' };

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { count, fn } from '../config/index.js';
 import type { SignatureVerifier } from '../signature/index.js';
+import { type AdmissionLimits, limitSchemas } from './admission-options.js';
 import type { Push } from './push.js';
 import type { PushResponse, Receipt } from './receipt.js';
 
@@ -11,7 +12,7 @@ export type KeyValue = string | number | bigint | Buffer;
 type Item = any;
 
 /** One sender. Functions get the push and, with `split`, one item of it; they run for every push and must not wait. */
-export interface SourceOptions {
+export interface SourceOptions extends AdmissionLimits {
   /** Mounts `POST /<path>`, exactly as written: a global prefix does not apply. Default: none, call `receive()` yourself. */
   readonly path?: string;
   /** Checks the signature over the raw bytes. Default: none; then protect the path in another way. */
@@ -74,6 +75,11 @@ export const sourceSchema = z
     accept: fn<NonNullable<SourceOptions['accept']>>('true to store the push').optional(),
     respond: fn<NonNullable<SourceOptions['respond']>>('the answer for a receipt').optional(),
     maxBodyBytes: count(0, 1_073_741_824).optional(),
+    maxInFlight: limitSchemas.maxInFlight,
+    ratePerSecond: limitSchemas.ratePerSecond,
+    rateBurst: limitSchemas.rateBurst,
+    maxBacklog: limitSchemas.maxBacklog,
+    maxBacklogAge: limitSchemas.maxBacklogAge,
     storeHeaders: z
       .array(z.string().regex(/^[a-z0-9-]{1,64}$/, 'write lower-case header names'))
       .max(50)

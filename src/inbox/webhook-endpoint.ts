@@ -5,6 +5,9 @@ import type { ResolvedInboxOptions } from './inbox-options.js';
 import type { Intake } from './intake.js';
 import { AbortedPushError, discardRest, readBody } from './read-body.js';
 import type { PushResponse, Receipt } from './receipt.js';
+import { RefusalLog } from './refusal-log.js';
+
+const shortBodyBytes = 65_536;
 
 export interface Answer {
   readonly status: number;
@@ -15,6 +18,7 @@ export interface Answer {
 /** The mounted path of a source: reads the bytes, takes the push in, answers. The same for every HTTP adapter. */
 export class WebhookEndpoint {
   private readonly logger = new Logger('InboxWebhook');
+  private readonly refusals = new RefusalLog(this.logger);
   readonly paths: ReadonlyMap<string, string>;
 
   constructor(
@@ -33,7 +37,11 @@ export class WebhookEndpoint {
     request: IncomingMessage & { readonly ip?: string },
     response: ServerResponse,
   ): Promise<void> {
-    const answer = await this.answer(source, request, () => readBody(request, this.intake.maxBodyBytes(source)));
+    const answer = await this.answer(source, request, async () => {
+      const limit = this.intake.maxBodyBytes(source);
+      if (!isShort(request, Math.min(limit, shortBodyBytes))) this.intake.checkPlace(source);
+      return readBody(request, limit);
+    });
     if (!answer || response.destroyed) return;
     const unread = !request.readableEnded;
     if (unread) discardRest(request);
@@ -85,18 +93,17 @@ export class WebhookEndpoint {
       return problem(500, 'the push could not be taken in');
     }
     const { refusal, statusCode, retryAfterMs, cause } = error;
-    const detail = {
-      msg: 'a push was refused',
-      source,
-      refusal,
-      reason: typeof cause === 'string' ? cause : (cause as Error | undefined)?.message,
-    };
-    if (statusCode >= 500) this.logger.warn(detail);
-    else this.logger.debug(detail);
+    const reason = typeof cause === 'string' ? cause : (cause as Error | undefined)?.message;
+    this.refusals.tell({ source, refusal, reason, isOurs: statusCode >= 500 || statusCode === 429 });
     const retry: Record<string, string> =
       retryAfterMs === undefined ? {} : { 'retry-after': retryAfterSeconds(retryAfterMs) };
     return problem(statusCode, error.message, retry);
   }
+}
+
+/** A short body is here by now, and its connection stays usable when it is read before there is known to be a place. */
+function isShort({ headers }: IncomingMessage, bytes: number): boolean {
+  return headers['content-encoding'] === undefined && Number(headers['content-length'] ?? Number.NaN) <= bytes;
 }
 
 /** Whole seconds, spread a little, so that the senders of a refused burst do not come back together. */

@@ -4,6 +4,13 @@ export type MailroomEvent =
   | { readonly name: 'duplicate'; readonly source: string; readonly type: string; readonly id: string }
   | { readonly name: 'ignored'; readonly source: string }
   | { readonly name: 'refused'; readonly source: string; readonly refusal: string }
+  /** Too much waits in the table, or no longer: pushes are refused from now on, or taken again. `limit`: messages or ms. */
+  | {
+      readonly name: 'intake-backlog';
+      readonly reason: 'depth' | 'age';
+      readonly limit: number;
+      readonly state: 'closed' | 'open';
+    }
   | (MessageFacts & { readonly name: 'succeeded'; readonly durationMs: number })
   | (MessageFacts & {
       readonly name: 'retrying';

@@ -95,7 +95,11 @@ function inboxOptions(environment: Environment, sources: Record<string, SourceOp
     handlerTimeout: environment.INBOX_HANDLER_TIMEOUT_MS,
     roundInterval: environment.INBOX_ROUND_INTERVAL_MS,
     recoveryInterval: environment.INBOX_RECOVERY_INTERVAL_MS,
-    intake: { maxInFlight: environment.INTAKE_MAX_IN_FLIGHT },
+    intake: {
+      maxInFlight: environment.INTAKE_MAX_IN_FLIGHT,
+      ratePerSecond: environment.INTAKE_RATE_PER_SECOND,
+      maxBacklog: environment.INTAKE_MAX_BACKLOG,
+    },
     shutdown: { readinessDelay: environment.SHUTDOWN_READINESS_DELAY_MS, deadline: environment.SHUTDOWN_DEADLINE_MS },
   };
 }

@@ -43,6 +43,8 @@ const schema = z.object({
   INBOX_ROUND_INTERVAL_MS: whole(10, 3_600_000).default(2_000),
   INBOX_RECOVERY_INTERVAL_MS: whole(100, 3_600_000).default(30_000),
   INTAKE_MAX_IN_FLIGHT: whole(1, 1_000_000).default(1_000),
+  INTAKE_RATE_PER_SECOND: whole(1, 1_000_000).optional(),
+  INTAKE_MAX_BACKLOG: whole(1, 1_000_000).optional(),
   SHUTDOWN_READINESS_DELAY_MS: whole(0, 600_000).default(5_000),
   SHUTDOWN_DEADLINE_MS: whole(1, 3_600_000).default(25_000),
 });
@@ -81,8 +83,6 @@ export function readEnvironment(variables: Readonly<Record<string, string | unde
 /** Known by name, but the part that they steer does not exist yet. */
 const withoutPart = [
   'INBOX_MODE',
-  'INTAKE_MAX_BACKLOG',
-  'INTAKE_RATE_PER_SECOND',
   'OUTBOX_BACKOFF_SECONDS',
   'OUTBOX_ENABLED',
   'OUTBOX_MAX_RETRY',

@@ -47,6 +47,7 @@ const observed: readonly MailroomEventName[] = [
   'duplicate',
   'ignored',
   'refused',
+  'intake-backlog',
   'succeeded',
   'retrying',
   'failed',

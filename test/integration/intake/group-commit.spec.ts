@@ -16,7 +16,7 @@ describe('group commit', () => {
   afterAll(() => database.drop());
   beforeEach(async () => {
     await database.query('DELETE FROM inbox_message');
-    app = await startInboxApp(database, { inbox: { intake: { ackTimeout: '5s' } } });
+    app = await startInboxApp(database, { inbox: { intake: { ackTimeout: '5s', maxPoolWait: '1m' } } });
   });
   afterEach(() => app.close());
 
