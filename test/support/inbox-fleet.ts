@@ -81,3 +81,12 @@ export async function wrongEffects(database: TestDatabase): Promise<unknown[]> {
       WHERE m.type = 'work' GROUP BY m.id, m.status, m.attempts HAVING effects <> (m.status = 'success')`,
   );
 }
+
+/** Effects that came before one of an older message of their entity: must be empty. */
+export async function outOfOrder(database: TestDatabase): Promise<unknown[]> {
+  return database.query(
+    `SELECT entity, earlier, message_id AS later
+       FROM (SELECT entity, message_id, LAG(message_id) OVER (PARTITION BY entity ORDER BY id) AS earlier FROM effect) applied
+      WHERE earlier >= message_id`,
+  );
+}
