@@ -16,7 +16,9 @@ export interface BatchRules {
   readonly maxWaitMs: number;
   /** dead: a call that throws sends all of its messages to failed. */
   readonly onFailure: 'single' | 'dead';
-  /** Null: there are no groups. Must not throw. */
-  groupOf(message: Candidate): string | null;
+  /** Null: there are no groups. Rejects for database trouble only. */
+  groupOf(message: Candidate): Promise<string | null>;
+  /** What it takes in memory while it is handled. */
+  bytesOf(message: Candidate): number;
   invoke(messages: readonly Candidate[], tools: BatchTools): unknown;
 }

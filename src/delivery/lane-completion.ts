@@ -32,6 +32,11 @@ export class LaneCompletion {
     return this.writer.write(this.authority(lease), completion, next);
   }
 
+  /** After a COMMIT that was rejected: which of the two outcomes stands. */
+  settle(lease: Lease, success: Completion, failure: Completion): Promise<Completed> {
+    return this.writer.settleDoubt(this.authority(lease), success, null, failure);
+  }
+
   private authority(lease: Lease): Authority {
     return {
       isHeld: () => lease.isHeld(),

@@ -3,11 +3,13 @@ import type { LeaseKeeper } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
 import type { ClosedOffKinds } from './closed-off-kinds.js';
 import type { EntityOrderStore } from './entity-order.store.js';
+import type { GroupLockStore } from './group-lock.store.js';
 import type { HandlerSession } from './handler-session.js';
 import type { Claim, LaneStore } from './lane.store.js';
 import type { LaneBatchStore } from './lane-batch.store.js';
 import type { LaneCompletion } from './lane-completion.js';
 import type { LaneBox } from './lane-handler.js';
+import type { OneByOne } from './one-by-one.js';
 import type { RecoveryStore } from './recovery.store.js';
 import type { Solitude } from './solitude.js';
 import type { Stragglers } from './stragglers.js';
@@ -34,6 +36,8 @@ export interface LaneParts {
   readonly recovery: RecoveryStore;
   readonly completion: LaneCompletion;
   readonly batches: LaneBatchStore;
+  readonly groups: GroupLockStore;
+  readonly oneByOne: OneByOne;
   readonly unknown: UnknownTypes;
   readonly closedOff: ClosedOffKinds;
   readonly stragglers: Stragglers;
@@ -46,10 +50,13 @@ export interface LaneParts {
 
 /** What one round shares with its attempts. */
 export interface LaneContext {
+  readonly lane: number;
   readonly parts: LaneParts;
   readonly options: LaneRoundOptions;
   /** Claims in work, to be extended when the lease is renewed. */
   readonly running: Map<string, Claim>;
+  /** Aborted: claim nothing more. */
+  readonly stopping: AbortSignal;
   /** Aborted: handlers are given up. */
   readonly deadline: AbortSignal;
 }

@@ -68,20 +68,21 @@ export class LaneQueue {
 
   /**
    * The next message if it was read already, is of the same kind as `first` and `fits`; null otherwise. The messages of
-   * `batch` are in work, so their followers are in turn.
+   * `batch` are in work, so their followers are in turn. Whether the kind may be handled now is asked for each call, not
+   * here: putting the kind off would take away those of the batch that are not claimed yet.
    */
   async nextOfKind(
     { source, type }: Candidate,
     batch: readonly { readonly candidate: Candidate }[],
-    fits: (candidate: Candidate) => boolean,
-  ): Promise<Runnable | null> {
+    fits: (candidate: Candidate) => Promise<boolean>,
+  ): Promise<Candidate | null> {
     const inWork = new Set(batch.map(({ candidate }) => candidate.id));
     for (;;) {
       const [candidate] = this.ahead;
-      if (!candidate || candidate.source !== source || candidate.type !== type || !fits(candidate)) return null;
+      if (!candidate || candidate.source !== source || candidate.type !== type || !(await fits(candidate))) return null;
       this.ahead.shift();
-      const runnable = await this.examine(candidate, inWork);
-      if (runnable) return runnable;
+      if (!this.waits(candidate, inWork)) return candidate;
+      await this.stepAside(candidate);
     }
   }
 
@@ -89,8 +90,8 @@ export class LaneQueue {
   async refillOfKind(
     first: Candidate,
     batch: readonly { readonly candidate: Candidate }[],
-    fits: (candidate: Candidate) => boolean,
-  ): Promise<Runnable | 'other' | null> {
+    fits: (candidate: Candidate) => Promise<boolean>,
+  ): Promise<Candidate | 'other' | null> {
     if (this.ahead.length === 0) {
       const candidate = await this.refill(null);
       if (!candidate) return null;

@@ -108,9 +108,10 @@ export class LaneRound implements LaneContext {
           continue;
         }
         if (runnable.handler.batch) {
-          const done = await batches.run(runnable, runnable.handler.batch, () => !!this.reasonToStop(lease, 0));
+          const full = () => this.reasonToStop(lease, 0) !== null;
+          const done = await batches.run(runnable, runnable.handler.batch, { full, timeouts });
           this.handled += done.handled;
-          timeouts = done.timedOut ? timeouts + 1 : 0;
+          timeouts = done.timeouts;
           continue;
         }
         claimed = await attempts.claim(runnable);

@@ -103,7 +103,7 @@ export class OutcomeWriter {
    * which waits for a commit that is still under way: if that changes a row, the commit was not carried out; if it
    * changes none, the rows say what happened.
    */
-  private async settleDoubt(
+  async settleDoubt(
     authority: Authority,
     success: Completion,
     next: ClaimRequest | null,

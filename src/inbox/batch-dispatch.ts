@@ -1,9 +1,13 @@
 import type { Logger } from '@nestjs/common';
 import type { BatchRules, BatchTools, Candidate, LaneHandler } from '../delivery/index.js';
+import { during } from './ambient-message.js';
 import type { RegisteredBatch } from './handler-registry.js';
 import type { InFlight } from './in-flight.js';
 import type { InboxBatchContext } from './inbox-batch-context.js';
 import { InboxMessage, type StoredMessage } from './inbox-message.js';
+
+/** A message as it was read ahead: a large body was left out. */
+type ReadAhead = Candidate & { readonly body_bytes?: number | string | null };
 
 /** From stored messages to a batch handler. One message alone is a batch of one. */
 export function bindBatch(
@@ -20,6 +24,7 @@ export function bindBatch(
       attempts.set(candidate.id, Number(candidate.attempts) + 1);
     }
     const attemptOf = ({ id }: InboxMessage) => attempts.get(id) ?? 1;
+    batch.callSize.add(messages.length);
     tools.started();
     let call = async (): Promise<unknown> => batch.call(messages, contextOf(tools, logger, attemptOf));
     for (const message of messages) {
@@ -27,14 +32,16 @@ export function bindBatch(
       const inner = call;
       call = () => inFlight.during({ id, source, type, attempt: attemptOf(message) }, inner);
     }
-    await call();
+    const [only] = messages;
+    await (only && messages.length === 1 ? during(only, call) : call());
   };
   return {
     batch: {
       size: batch.size,
       maxWaitMs: batch.maxWaitMs,
       onFailure: batch.onFailure,
-      groupOf: (candidate) => groupOf(batch, candidate),
+      groupOf: groupsBy(batch, withBody),
+      bytesOf: (candidate) => Number((candidate as ReadAhead).body_bytes ?? 0),
       invoke,
     },
     invoke: async (candidate, tools) => {
@@ -60,16 +67,30 @@ function contextOf(tools: BatchTools, logger: Logger, attemptOf: InboxBatchConte
     signal: tools.signal,
     logger,
     attemptOf,
+    during,
     fail: (message, error) => tools.fail(message.id, error),
   };
 }
 
-/** A body that was left out when the message was read ahead, or cannot be decoded: the message is a group of its own. */
-function groupOf({ groupBy }: RegisteredBatch, candidate: Candidate): string | null {
-  if (!groupBy) return null;
+/** Asked more than once for a message, so it remembers; a body that was left out is fetched for it, and not kept. */
+function groupsBy(
+  { groupBy }: RegisteredBatch,
+  withBody: (candidate: Candidate) => Promise<StoredMessage>,
+): BatchRules['groupOf'] {
+  const known = new WeakMap<Candidate, string>();
+  return async (candidate) => {
+    if (!groupBy) return null;
+    const group = known.get(candidate) ?? groupOf(new InboxMessage(await withBody(candidate)), groupBy);
+    known.set(candidate, group);
+    return group;
+  };
+}
+
+/** A message whose group cannot be told, since its body cannot be decoded, is a group of its own. */
+function groupOf(message: InboxMessage, groupBy: NonNullable<RegisteredBatch['groupBy']>): string {
   try {
-    return `of:${groupBy(new InboxMessage(candidate as Candidate & StoredMessage))}`;
+    return `of:${groupBy(message)}`;
   } catch {
-    return `alone:${candidate.id}`;
+    return `alone:${message.id}`;
   }
 }

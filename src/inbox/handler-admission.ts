@@ -2,6 +2,7 @@ import type { AttemptEnd, ClosedOff, Permit } from '../delivery/index.js';
 import { PermanentFailureError } from '../errors/permanent-failure.error.js';
 import type { MailroomEvents } from '../observability/index.js';
 import { Breaker, type BreakerRules, type BreakerState, type CallResult } from '../pressure/index.js';
+import { batchPace } from './batch-pace.js';
 import type { RegisteredHandler } from './handler-registry.js';
 
 /** One breaker, as it stands in this process. */
@@ -38,13 +39,14 @@ export class HandlerAdmission {
   ) {}
 
   /** Null: it may. */
-  closedOff(source: string, type: string, { limiter }: RegisteredHandler): ClosedOff | null {
+  closedOff(source: string, type: string, { limiter, batch }: RegisteredHandler): ClosedOff | null {
     const breakerMs = this.breakerOf(source, type)?.waitMs() ?? 0;
     if (breakerMs > 0)
       return { kind: 'closed-off', retryInMs: Math.ceil(breakerMs), reason: 'its breaker is open', pace: null };
     const limitMs = limiter?.waitMs() ?? 0;
     if (!limiter || limitMs <= 0) return null;
-    return { kind: 'closed-off', retryInMs: Math.ceil(limitMs), reason: 'its limit is reached', pace: limiter };
+    const pace = batch ? batchPace(limiter, batch.callSize) : limiter;
+    return { kind: 'closed-off', retryInMs: Math.ceil(limitMs), reason: 'its limit is reached', pace };
   }
 
   /** Takes the leave for one attempt, after `closedOff` gave null in the same turn of the event loop. */

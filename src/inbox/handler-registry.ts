@@ -3,6 +3,7 @@ import { backoff, count, duration, flag, fn, parseOptions } from '../config/inde
 import { HandlerRegistrationError } from '../errors/handler-registration.error.js';
 import type { RetryPolicy } from '../message/retry-policy.js';
 import type { Limiter } from '../pressure/index.js';
+import { CallSize } from './batch-pace.js';
 import type { InboxBatchContext } from './inbox-batch-context.js';
 import type { InboxBatchHandlerMetadata } from './inbox-batch-handler.decorator.js';
 import type { InboxContext } from './inbox-context.js';
@@ -32,6 +33,7 @@ export interface RegisteredBatch {
   readonly maxWaitMs: number;
   readonly onFailure: 'single' | 'dead';
   readonly groupBy: InboxBatchHandlerMetadata['groupBy'] | undefined;
+  readonly callSize: CallSize;
   call(messages: readonly InboxMessage[], context: InboxBatchContext): unknown;
 }
 
@@ -61,6 +63,9 @@ const batchSchema = z.strictObject({
   timeout: schema.shape.timeout,
   maxRetry: schema.shape.maxRetry,
   backoff: schema.shape.backoff,
+  maxConcurrent: schema.shape.maxConcurrent,
+  ratePerSecond: schema.shape.ratePerSecond,
+  limitBy: schema.shape.limitBy,
   size: count(1, 500).default(100),
   maxWait: duration({ max: 10_000 }).default(0),
   groupBy: fn<NonNullable<InboxBatchHandlerMetadata['groupBy']>>('the group of a message').optional(),
@@ -90,7 +95,7 @@ export class HandlerRegistry {
   addBatch(name: string, metadata: InboxBatchHandlerMetadata, call: RegisteredBatch['call']): void {
     const options = parseOptions(batchSchema, metadata, `@InboxBatchHandler of ${name}`);
     const { size, maxWait, onFailure, groupBy, ...rest } = options;
-    const batch = { size, maxWaitMs: maxWait, onFailure, groupBy, call };
+    const batch = { size, maxWaitMs: maxWait, onFailure, groupBy, callSize: new CallSize(size), call };
     this.register(name, { ...rest, transactional: true }, batch, () => undefined);
   }
 

@@ -12,9 +12,15 @@ export interface InboxBatchContext {
   /** The attempt that this is for one message of the call: 1 for the first. Those of one call may differ. */
   attemptOf(message: InboxMessage): number;
   /**
+   * Runs `work` with `message` as what `currentMessage()` gives to the code under it, and returns what it returns. Within
+   * a call for one message that is so without it.
+   */
+  during<T>(message: InboxMessage, work: () => T): T;
+  /**
    * Records that one message failed with `error`, as if a handler of its own had thrown it; the others succeed. What was
-   * written for it through `manager` is not taken back, so decide before writing, or use a savepoint. If a later
-   * message of its entity is in the same call, the call counts as failed, since that one must not pass it.
+   * written for it through `manager` is kept then, so decide before writing, or use a savepoint; if every message of the
+   * call failed, nothing is kept. If a later message of its entity is in the same call, the call is rolled back and done
+   * one by one, since that one must not pass it.
    */
   fail(message: InboxMessage, error: unknown): void;
 }

@@ -33,6 +33,15 @@ export interface InboxBatchHandlerOptions {
   readonly maxRetry?: number;
   /** Default `inbox.backoff`. */
   readonly backoff?: BackoffOption;
+  /** How many calls run at the same time in this process, 1 to 1,000. N instances multiply it. Default: no limit. */
+  readonly maxConcurrent?: number;
+  /**
+   * How many calls start in any one second in this process, whatever their size: a whole number up to 10,000, or less
+   * than 1. N instances multiply it. Default: no limit.
+   */
+  readonly ratePerSecond?: number;
+  /** Name of the limit. Handlers of one name share one limit and write the same numbers. Default: a limit of its own. */
+  readonly limitBy?: string;
 }
 
 export interface InboxBatchHandlerMetadata extends InboxBatchHandlerOptions {

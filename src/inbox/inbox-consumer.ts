@@ -76,6 +76,7 @@ export class InboxConsumer {
         this.logger.warn({ msg: 'recovered an orphan', id: orphan.id, source: orphan.source, type: orphan.type });
       if (recovered.length < recoveryBatch) break;
     }
+    await this.parts.groups.sweep();
     this.sweptTo = await this.parts.order.repair(this.sweptTo, sweepSize);
     await this.adoptLanes();
   }

@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { Logger } from '@nestjs/common';
 import type { ControlPool, Row } from '../database/index.js';
 import {
@@ -11,6 +10,7 @@ import {
   PausedKinds,
   type Readiness,
 } from '../delivery/index.js';
+import { during, traceIdOf } from './ambient-message.js';
 import { bindBatch } from './batch-dispatch.js';
 import type { HandlerAdmission } from './handler-admission.js';
 import type { HandlerRegistry, RegisteredHandler } from './handler-registry.js';
@@ -18,19 +18,6 @@ import type { InFlight } from './in-flight.js';
 import type { InboxContext } from './inbox-context.js';
 import { InboxMessage, type StoredMessage } from './inbox-message.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
-
-/** What the code under a handler can ask for without being handed it. */
-export interface AmbientMessage {
-  readonly messageId: string;
-  readonly traceId: string;
-}
-
-const ambient = new AsyncLocalStorage<AmbientMessage>();
-
-/** The message that is being handled in this asynchronous context; undefined outside a handler. */
-export function currentMessage(): AmbientMessage | undefined {
-  return ambient.getStore();
-}
 
 /** From a message to its handler: finds it by source and type, decodes lazily, and gives it its context. */
 export class InboxDispatcher implements LaneBox {
@@ -93,13 +80,10 @@ export class InboxDispatcher implements LaneBox {
       batch: null,
       invoke: async (candidate, tools) => {
         const message = new InboxMessage(await this.withBody(candidate));
-        const traceId = traceIdOf(message);
-        const context = contextOf(message.id, traceId, tools, logger);
+        const context = contextOf(message.id, traceIdOf(message), tools, logger);
         tools.started?.();
         const flight = { id: message.id, source: message.source, type: message.type, attempt: tools.attempt };
-        await this.inFlight.during(flight, () =>
-          ambient.run({ messageId: message.id, traceId }, () => handler.call(message, context)),
-        );
+        await this.inFlight.during(flight, () => during(message, () => handler.call(message, context)));
       },
     };
   }
@@ -127,15 +111,4 @@ function contextOf(messageId: string, traceId: string, tools: AttemptTools, logg
     traceId,
     logger,
   };
-}
-
-/** The trace id of a W3C traceparent (version-traceid-parentid-flags), else the request's id, else the message's. */
-function traceIdOf(message: InboxMessage): string {
-  try {
-    const { traceparent, 'x-request-id': requestId } = message.headers;
-    return /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(traceparent ?? '')?.[1] ?? requestId ?? message.id;
-  } catch {
-    // Headers that cannot be decoded are the handler's to meet, not a reason to fail before it.
-    return message.id;
-  }
 }

@@ -13,6 +13,7 @@
  * Windows in which a handler runs again for the same message: its process ended, was frozen or lost its lane before the
  * commit; its transaction lost a deadlock; it timed out. Effects outside the database can then happen twice.
  */
+export { type AmbientMessage, currentMessage } from './ambient-message.js';
 export type { BreakerOptions } from './breaker-options.js';
 export { buildInbox, type InboxParts, type InboxSurroundings } from './build-inbox.js';
 export type { BreakerSnapshot } from './handler-admission.js';
@@ -24,7 +25,6 @@ export { InboxService } from './inbox.service.js';
 export type { InboxBatchContext } from './inbox-batch-context.js';
 export { InboxBatchHandler, type InboxBatchHandlerOptions } from './inbox-batch-handler.decorator.js';
 export type { InboxContext } from './inbox-context.js';
-export { type AmbientMessage, currentMessage } from './inbox-dispatcher.js';
 export { InboxHandler, type InboxHandlerOptions } from './inbox-handler.decorator.js';
 export { InboxMessage } from './inbox-message.js';
 export type { PausedKind } from './inbox-operations.js';

@@ -66,6 +66,7 @@ export class Limiter {
     this.taken++;
     const arrival = { at: 0 };
     const leave = () => {
+      if (state === 'ended') return;
       if (state === 'taken') this.taken--;
       if (state === 'running') this.running--;
       state = 'ended';

@@ -105,6 +105,17 @@ test('a message that the handler names failed is retried, and the rest succeeds'
   expect(await effects()).toEqual(['1', '3']);
 });
 
+test('when every message of a call is named failed, nothing that it wrote is kept', async () => {
+  const app = await start({ maxRetry: 0 }, async (messages, ctx) => {
+    await write(messages, ctx);
+    for (const message of messages) ctx.fail(message, new Error('neither'));
+  });
+  await push(app, ...numbered(2));
+  await drainInbox(app.inbox);
+  expect(await effects()).toEqual([]);
+  expect((await rows()).map((row) => row.status)).toEqual(['failed', 'failed']);
+});
+
 test('a call that throws is rolled back and done one by one: only the guilty message fails', async () => {
   const calls: number[][] = [];
   const app = await start({ maxRetry: 0 }, async (messages, ctx) => {
