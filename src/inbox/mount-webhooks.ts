@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AbstractHttpAdapter } from '@nestjs/core';
 import type { WebhookEndpoint } from './webhook-endpoint.js';
 
@@ -13,7 +13,7 @@ export async function mountWebhooks(
 ): Promise<boolean> {
   switch (adapter?.getType?.()) {
     case 'express':
-      mountOnExpress(adapter.getInstance(), endpoint);
+      mountOnExpress(adapter.getInstance(), adapter.getHttpServer?.(), endpoint);
       return true;
     case 'fastify':
       await mountOnFastify(adapter.getInstance(), endpoint);
@@ -26,20 +26,59 @@ export async function mountWebhooks(
 type ExpressRequest = IncomingMessage & { readonly path: string; readonly ip?: string };
 
 interface ExpressApp {
+  (request: IncomingMessage, response: ServerResponse): unknown;
   use(handler: (request: ExpressRequest, response: ServerResponse, next: () => void) => void): unknown;
+  /** The prototype of its requests. */
+  readonly request: object;
   readonly router?: { readonly stack?: unknown[] };
 }
 
-/** One middleware at the head of the router: parsers that were registered before it must not see these requests. */
-function mountOnExpress(app: ExpressApp, endpoint: WebhookEndpoint): void {
+/**
+ * Twice. The server asks mailroom before Express: Express gives every request another prototype, which takes more time
+ * than everything that intake does. Where Express is served by a server that Nest does not know, a middleware at the head
+ * of its router does the same, before parsers that were registered earlier.
+ */
+function mountOnExpress(app: ExpressApp, server: Server | undefined, endpoint: WebhookEndpoint): void {
+  askBefore(app, server, (request, response) => {
+    const source = request.method === 'POST' ? endpoint.paths.get(pathOf(request.url ?? '')) : undefined;
+    if (source === undefined) app(request, response);
+    else void endpoint.serve(source, request, response, () => addressOnExpress(app, request));
+  });
   app.use((request, response, next) => {
     const source = request.method === 'POST' ? endpoint.paths.get(request.path) : undefined;
     if (source === undefined) next();
-    else void endpoint.serve(source, request, response);
+    else void endpoint.serve(source, request, response, () => request.ip);
   });
   const stack = app.router?.stack;
   const layer = stack?.pop();
   if (layer !== undefined) stack?.unshift(layer);
+}
+
+/** Puts `listener` in the place of Express among the server's listeners, whoever else listens. */
+function askBefore(
+  app: ExpressApp,
+  server: Server | undefined,
+  listener: (request: IncomingMessage, response: ServerResponse) => void,
+): void {
+  const listeners = server?.rawListeners?.('request') as ExpressApp[] | undefined;
+  if (!server || !listeners?.includes(app)) return;
+  server.removeAllListeners('request');
+  for (const one of listeners) server.on('request', one === app ? listener : one);
+}
+
+/** Other forms than `/path?query`, which only a proxy or a probe writes, are left to Express. */
+function pathOf(url: string): string {
+  const end = url.indexOf('?');
+  return end === -1 ? url : url.slice(0, end);
+}
+
+/** What Express would call `request.ip`: it knows which proxies are trusted. */
+function addressOnExpress(app: ExpressApp, { headers, socket }: IncomingMessage): string | undefined {
+  const request: { readonly ip?: string } = Object.create(app.request, {
+    headers: { value: headers },
+    socket: { value: socket },
+  });
+  return request.ip;
 }
 
 interface FastifyReply {
@@ -74,7 +113,7 @@ async function mountOnFastify(app: FastifyApp, endpoint: WebhookEndpoint): Promi
       scope.post(path, { bodyLimit: Number.MAX_SAFE_INTEGER }, async (request, reply) => {
         const hijacked = reply as FastifyReply & { hijack(): void; readonly raw: ServerResponse };
         hijacked.hijack();
-        await endpoint.serve(source, Object.assign(request.raw, { ip: request.ip }), hijacked.raw);
+        await endpoint.serve(source, request.raw, hijacked.raw, () => request.ip);
       });
     }
   });

@@ -7,22 +7,24 @@ export interface PushInput {
   /** Lower-case names, as Node gives them. */
   readonly headers?: Readonly<IncomingHttpHeaders>;
   /** Address of the sender, for `accept` and logs; not stored. */
-  readonly ip?: string;
+  readonly ip?: string | undefined;
 }
 
 /** One push while it is taken in. `text` and `json` are decoded at first use, from the same bytes that are stored. */
 export class Push {
   readonly rawBody: Buffer;
   readonly headers: Readonly<IncomingHttpHeaders>;
-  readonly ip: string | undefined;
   private decoded: { readonly text: string } | undefined;
   // biome-ignore lint/suspicious/noExplicitAny: the body of a third party has whatever shape it has
   private parsed: { readonly json: any } | undefined;
 
-  constructor(input: PushInput) {
+  constructor(private readonly input: PushInput) {
     this.rawBody = typeof input.rawBody === 'string' ? Buffer.from(input.rawBody) : input.rawBody;
     this.headers = input.headers ?? {};
-    this.ip = input.ip;
+  }
+
+  get ip(): string | undefined {
+    return this.input.ip;
   }
 
   get contentType(): string | undefined {

@@ -31,13 +31,14 @@ export class WebhookEndpoint {
     this.paths = new Map(mounted);
   }
 
-  /** Answers one request of node:http. Never rejects. */
+  /** Answers one request of node:http. `address` tells the sender's where a source asks for it. Never rejects. */
   async serve(
     source: string,
-    request: IncomingMessage & { readonly ip?: string },
+    request: IncomingMessage,
     response: ServerResponse,
+    address: () => string | undefined,
   ): Promise<void> {
-    const answer = await this.answer(source, request, async () => {
+    const answer = await this.answer(source, request, address, async () => {
       const limit = this.intake.maxBodyBytes(source);
       if (!isShort(request, Math.min(limit, shortBodyBytes))) this.intake.checkPlace(source);
       return readBody(request, limit);
@@ -56,13 +57,19 @@ export class WebhookEndpoint {
   /** Null when the sender has gone away. Never rejects. */
   async answer(
     source: string,
-    request: IncomingMessage & { readonly ip?: string },
+    { headers }: IncomingMessage,
+    address: () => string | undefined,
     body: () => Promise<Buffer>,
   ): Promise<Answer | null> {
     try {
       const rawBody = await body();
-      const ip = request.ip ?? request.socket?.remoteAddress;
-      const receipt = await this.intake.receive(source, { rawBody, headers: request.headers, ...(ip ? { ip } : {}) });
+      const receipt = await this.intake.receive(source, {
+        rawBody,
+        headers,
+        get ip() {
+          return address();
+        },
+      });
       return this.accepted(source, receipt);
     } catch (error) {
       if (error instanceof AbortedPushError) return null;
