@@ -227,6 +227,18 @@ describe('groupBy', () => {
     expect(await database.query("SELECT name FROM mailroom_lease WHERE name LIKE 'inbox:group:%'")).toEqual([]);
   });
 
+  test('the lock row of a call that was rolled back is swept with recovery', async () => {
+    const app = await start({ ...byGroup, maxRetry: 0 }, () => {
+      throw new Error('not this one');
+    });
+    await push(app, { n: 1, group: 'x' });
+    await drainInbox(app.inbox);
+    const left = () => database.query("SELECT name FROM mailroom_lease WHERE name LIKE 'inbox:group:%'");
+    expect(await left()).toHaveLength(1);
+    await app.inbox.recoverOnce();
+    expect(await left()).toEqual([]);
+  });
+
   test('an entity whose messages are in different groups keeps its order', async () => {
     const calls: number[][] = [];
     const app = await start(byGroup, (messages) => void calls.push(numbers(messages)));

@@ -1,9 +1,12 @@
 // Moments after which nobody can know from its answer alone what the database did.
+import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { ControlPool } from '../../../src/database/index.js';
 import { EntityOrderStore } from '../../../src/delivery/index.js';
 import { inboxTable } from '../../../src/inbox/inbox-table.js';
+import { type InboxBatchContext, InboxBatchHandler, type InboxMessage } from '../../../src/index.js';
 import { drainInbox } from '../../../src/testing/index.js';
+import { breakAtCommit } from '../../support/break-at-commit.js';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
 import { type InboxApp, pushJson, startInboxApp } from '../../support/inbox-app.js';
 
@@ -22,27 +25,6 @@ afterEach(async () => {
 });
 afterAll(() => database.drop());
 
-type Callback = (error: unknown, ...results: unknown[]) => void;
-interface Raw {
-  query(sql: unknown, ...rest: unknown[]): unknown;
-  destroy(): void;
-}
-
-/** From now on the connection breaks at its COMMIT: after it was carried out, or before it was sent. */
-function breakAtCommit(raw: Raw, carriedOut: boolean): void {
-  const query = raw.query.bind(raw);
-  raw.query = (sql, ...rest) => {
-    const done = rest.at(-1) as Callback;
-    if (sql !== 'COMMIT') return query(sql, ...rest);
-    const fail = () => {
-      raw.destroy();
-      done(Object.assign(new Error('Connection lost'), { code: 'PROTOCOL_CONNECTION_LOST', fatal: true }));
-    };
-    if (!carriedOut) return fail();
-    return query(sql, ...rest.slice(0, -1), fail);
-  };
-}
-
 test.each<[string, boolean, number]>([
   ['was carried out all the same', true, 1],
   ['was never carried out', false, 2],
@@ -52,7 +34,7 @@ test.each<[string, boolean, number]>([
       work: async (message, ctx) => {
         await ctx.manager.query('INSERT INTO effect (note) VALUES (?)', [String(message.json.n)]);
         if (message.json.n !== 1 || ctx.attempt > 1) return;
-        breakAtCommit((await ctx.manager.queryRunner?.connect()) as Raw, carriedOut);
+        breakAtCommit(await ctx.manager.queryRunner?.connect(), carriedOut);
       },
     },
   });
@@ -67,6 +49,34 @@ test.each<[string, boolean, number]>([
   // What is told is what happened: no retry of a message that succeeded.
   expect(running.events('succeeded')).toHaveLength(2);
   expect(running.events('retrying').map((event) => event.id)).toEqual(carriedOut ? [] : [id]);
+});
+
+test.each<[string, boolean, number]>([
+  ['was carried out all the same', true, 1],
+  ['was never carried out', false, 2],
+])('a batch whose commit has no answer and that %s: its effects happen once', async (_what, carriedOut, attempts) => {
+  @Injectable()
+  class Batches {
+    @InboxBatchHandler('batch', { source: 'test' })
+    async handle(messages: readonly InboxMessage[], ctx: InboxBatchContext) {
+      for (const { id } of messages) await ctx.manager.query('INSERT INTO effect (note) VALUES (?)', [id]);
+      if (messages.some((message) => ctx.attemptOf(message) > 1)) return;
+      breakAtCommit(await ctx.manager.queryRunner?.connect(), carriedOut);
+    }
+  }
+  running = await startInboxApp(database, { providers: [Batches] });
+  const ids = [];
+  for (let n = 0; n < 3; n++) ids.push(await pushJson(running.inbox, { type: 'batch', entity: 'e' }));
+  await drainInbox(running.inbox);
+  expect(await database.query('SELECT status, attempts FROM inbox_message ORDER BY id')).toEqual(
+    Array(3).fill({ status: 'success', attempts }),
+  );
+  expect(await database.query('SELECT note FROM effect ORDER BY note')).toEqual(
+    ids.toSorted().map((note) => ({ note })),
+  );
+  expect(running.events('succeeded')).toHaveLength(3);
+  expect(running.events('claim-lost')).toEqual([]);
+  expect(running.events('retrying').map((event) => event.id)).toEqual(carriedOut ? [] : ids);
 });
 
 test('a follower that steps aside while its head finishes comes back at once', async () => {
