@@ -1,20 +1,24 @@
 import type { Row } from '../database/index.js';
 
-/** A due message as the lane reads it ahead, together with its neighbours in the order of its entity. */
-export interface Candidate extends Row {
+/** A due message as it is read ahead. */
+export interface DueMessage extends Row {
   readonly id: string;
   readonly source: string;
   readonly type: string;
   /** Attempts started so far. */
   readonly attempts: string;
   readonly error_kind: string | null;
-  /** Null: it has no order to keep. */
+  /** Hash of its entity or order unit; null: it has no order to keep. */
   readonly open: string | null;
+  readonly due: string;
+}
+
+/** A due message together with its neighbours in the order of its entity. */
+export interface Candidate extends DueMessage {
   /** The next older unfinished message of its entity: while there is one, this one waits. */
   readonly previous: string | null;
   /** Status of the next younger unfinished message of its entity. */
   readonly next_status: string | null;
-  readonly due: string;
 }
 
 /** `error_kind` of a message whose owner disappeared in the middle: it is next run alone. */

@@ -61,6 +61,35 @@ export class EntityOrderStore {
   }
 
   /**
+   * As `comeBack`, for at most 50 entities, most of which have nobody waiting: one look for all of them.
+   * True if somebody came back.
+   */
+  async comeBackAll(opens: readonly string[]): Promise<boolean> {
+    const waiting = (await this.neighbours.heads(opens)).filter(({ status }) => status === 'held');
+    for (const { open } of waiting) await this.comeBack(open);
+    return waiting.length > 0;
+  }
+
+  /**
+   * Lets messages that stepped aside come back whatever is before them, at most 500; true if there may be more. For a
+   * box whose order is not kept any more. Index: the claim index, of which only the held part is read.
+   */
+  async releaseHeld(): Promise<boolean> {
+    const { name, id, claimIndex } = this.table;
+    const rows = await this.pool.rows<Row & { id: string }>(
+      `SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m FORCE INDEX (${claimIndex}) WHERE m.status = 'held' LIMIT ${stepSize}`,
+    );
+    if (rows.length > 0) {
+      await this.moveByIds(
+        'held',
+        'pending',
+        rows.map((row) => row.id),
+      );
+    }
+    return rows.length === stepSize;
+  }
+
+  /**
    * Sweeps for entities whose oldest unfinished message is aside although nothing is before it: what a process that
    * died between two steps left behind. Looks at the next held messages after `after` and returns where it got to,
    * null at the end. Index: the claim index, of which only the held part is read.

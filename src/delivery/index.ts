@@ -6,6 +6,8 @@
  *                  open breaker and kinds at a limit are put off
  *   lane-attempt   claim, run the handler, choose the outcome
  *   lane-completion  write the outcome: with the handler's own writes in one commit, or by itself
+ *   competing-*    without order and lease: claims batches (SKIP LOCKED) ahead of need, fills the places of the process,
+ *                  writes the successes of handlers without a transaction together
  *   recovery       give back what an owner that disappeared left behind
  *
  * States: pending -> processing (claim: token, owner, claimed_until; the attempt is counted) -> success | failed |
@@ -23,8 +25,13 @@ export { type AttemptEnd, runAttempt } from './attempt.js';
 export type { BatchRules, BatchTools } from './batch-rules.js';
 export { type BoxTable, quoteIdentifier } from './box-table.js';
 export type { Candidate } from './candidate.js';
+export { ClaimStore } from './claim.store.js';
 export { newClaimToken } from './claim-token.js';
 export { ClosedOffKinds } from './closed-off-kinds.js';
+export { CompetingAttempt } from './competing-attempt.js';
+export type { CompetingOptions, CompetingParts, CompetingWork, InHand, JobEnd } from './competing-parts.js';
+export type { PassEnd } from './competing-pump.js';
+export { CompetingRunner } from './competing-runner.js';
 export { EntityOrderStore, type SweepPosition } from './entity-order.store.js';
 export { GroupLockStore } from './group-lock.store.js';
 export { HandlerSession } from './handler-session.js';
@@ -36,7 +43,10 @@ export { findLanes } from './lane-discovery.js';
 export type { AttemptTools, ClosedOff, LaneBox, LaneHandler, Pace, Permit, Readiness } from './lane-handler.js';
 export type { LaneParts, LaneRoundOptions } from './lane-parts.js';
 export { LaneRound, type RoundEnd } from './lane-round.js';
+export { NeighbourLookup } from './neighbours.js';
 export { OneByOne } from './one-by-one.js';
+export { OutcomeBatch } from './outcome-batch.js';
+export { OutcomeWriter } from './outcome-writer.js';
 export { type Kind, PausedKinds } from './paused-kinds.js';
 export { PutOffStore } from './put-off.store.js';
 export { type Recovered, type RecoveryPolicy, RecoveryStore, recoveryBatch } from './recovery.store.js';

@@ -32,15 +32,19 @@ export class NeighbourLookup {
     private readonly table: BoxTable,
   ) {}
 
-  /** For every message that has an entity. `depth`: a message behind more older ones than this is told the last of them. */
+  /**
+   * For every message that has an entity. `depth`: a message behind more older ones than this is told the last of them.
+   * `from`: the connection to read through, inside a transaction.
+   */
   async find(
     messages: readonly { readonly id: string; readonly open: string | null }[],
     depth: number,
+    from: Pick<ControlPool, 'rows'> = this.pool,
   ): Promise<Map<string, Neighbours>> {
     const entities = [...new Set(messages.flatMap(({ open }) => (open === null ? [] : [open])))];
     const chains = new Map<string, OpenRow[]>();
     for (let start = 0; start < entities.length; start += 50) {
-      for (const row of await this.look(entities.slice(start, start + 50), depth)) {
+      for (const row of await this.look(entities.slice(start, start + 50), depth, from)) {
         const chain = chains.get(row.open) ?? [];
         chain.push(row);
         chains.set(row.open, chain);
@@ -53,10 +57,15 @@ export class NeighbourLookup {
     return found;
   }
 
-  private async look(entities: readonly string[], depth: number): Promise<OpenRow[]> {
+  /** The oldest unfinished message of each entity that has one. At most 50 entities. */
+  heads(entities: readonly string[]): Promise<readonly OpenRow[]> {
+    return this.look(entities, 1, this.pool);
+  }
+
+  private async look(entities: readonly string[], depth: number, from: Pick<ControlPool, 'rows'>): Promise<OpenRow[]> {
     const size = sizes.find((one) => one >= entities.length) ?? 50;
     const padded = Array.from({ length: size }, (_, index) => entities[index] ?? entities.at(-1));
-    const rows = await this.pool.rows<OpenRow>(this.statement(size, depth), padded);
+    const rows = await from.rows<OpenRow>(this.statement(size, depth), padded);
     // The filling repeats the rows of the last entity.
     const seen = new Set<string>();
     return rows.filter(({ id }) => !seen.has(id) && seen.add(id));

@@ -1,7 +1,8 @@
 import type { MailroomEvents } from '../observability/index.js';
+import { announceFailure } from './announce-failure.js';
 import type { Candidate } from './candidate.js';
 import type { EntityOrderStore } from './entity-order.store.js';
-import type { Completion, LaneStore } from './lane.store.js';
+import type { Completion } from './outcome-columns.js';
 
 interface Straggler extends Completion {
   readonly candidate: Candidate;
@@ -16,7 +17,7 @@ export class Stragglers {
   private count = 0;
 
   constructor(
-    private readonly store: LaneStore,
+    private readonly store: { abandon(completion: Completion): Promise<boolean> },
     private readonly order: EntityOrderStore,
     private readonly events: MailroomEvents,
   ) {}
@@ -38,23 +39,7 @@ export class Stragglers {
   private async finish(straggler: Straggler): Promise<void> {
     const { candidate, outcome, park } = straggler;
     if (!(await this.store.abandon(straggler))) return;
-    const facts = {
-      id: candidate.id,
-      source: candidate.source,
-      type: candidate.type,
-      attempt: Number(candidate.attempts) + 1,
-    };
-    if (outcome.kind === 'retry') {
-      this.events.emit({
-        name: 'retrying',
-        ...facts,
-        durationMs: 0,
-        errorKind: outcome.error.kind,
-        delayMs: outcome.delayMs,
-      });
-    } else if (outcome.kind === 'failed') {
-      this.events.emit({ name: 'failed', ...facts, durationMs: 0, errorKind: outcome.error.kind });
-      if (candidate.open !== null && !park) await this.order.comeBack(candidate.open);
-    }
+    announceFailure(this.events, candidate, outcome, 0);
+    if (outcome.kind === 'failed' && candidate.open !== null && !park) await this.order.comeBack(candidate.open);
   }
 }

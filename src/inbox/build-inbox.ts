@@ -25,6 +25,7 @@ import { Backlog, HandlerLatency, Pressure } from '../pressure/index.js';
 import { sourceRules } from './admission-options.js';
 import { BacklogStore } from './backlog.store.js';
 import { breakerRules } from './breaker-options.js';
+import { CompetingConsumption, competingParts } from './competing-consumption.js';
 import { EntityReleaseStore } from './entity-release.store.js';
 import { HandlerAdmission } from './handler-admission.js';
 import { HandlerRegistry } from './handler-registry.js';
@@ -41,6 +42,7 @@ import { Intake } from './intake.js';
 import { IntakeStore } from './intake.store.js';
 import { IntakeAdmission } from './intake-admission.js';
 import { IntakeQueue } from './intake-queue.js';
+import { OrderedConsumption } from './ordered-consumption.js';
 import { WebhookEndpoint } from './webhook-endpoint.js';
 
 /** Time beyond its timeout after which the server ends the connection of a handler whose process is frozen. */
@@ -113,7 +115,16 @@ export async function buildInbox(
     leaseName: (lane) => `inbox:lane:${lane}`,
   };
   const membership = new InstanceMembership(pool, parts.keeper.owner, options.lease.ttl);
-  const consumer = new InboxConsumer(options, parts, membership, (from) => findLanes(pool, table, from), scheduler);
+  const consumer = new InboxConsumer(
+    options,
+    parts,
+    (onError) =>
+      options.mode === 'competing'
+        ? new CompetingConsumption(options, competingParts(parts, pool, table), pressure, scheduler, onError)
+        : new OrderedConsumption(options, parts, membership, scheduler, onError),
+    (from) => findLanes(pool, table, from),
+    scheduler,
+  );
   const intakeStore = new IntakeStore(pool, table.name);
   const intakeAdmission = new IntakeAdmission(options, pressure, pool);
   const intake = new Intake(options, intakeAdmission, intakeStore, new IntakeQueue(intakeStore), events, (lane) =>

@@ -95,6 +95,12 @@ export class HandlerRegistry {
   addBatch(name: string, metadata: InboxBatchHandlerMetadata, call: RegisteredBatch['call']): void {
     const options = parseOptions(batchSchema, metadata, `@InboxBatchHandler of ${name}`);
     const { size, maxWait, onFailure, groupBy, ...rest } = options;
+    if (this.options.mode === 'competing') {
+      throw new HandlerRegistrationError(
+        name,
+        "batches are made of a lane's messages in order: use inbox.mode 'ordered', or @InboxHandler",
+      );
+    }
     const batch = { size, maxWaitMs: maxWait, onFailure, groupBy, callSize: new CallSize(size), call };
     this.register(name, { ...rest, transactional: true }, batch, () => undefined);
   }
@@ -105,13 +111,13 @@ export class HandlerRegistry {
     batch: RegisteredBatch | null,
     call: RegisteredHandler['call'],
   ): void {
-    const { sources, handlerTimeout, maxRetry, backoff: moduleBackoff, orphanAfter } = this.options;
+    const { sources, handlerTimeout, maxRetry, backoff: moduleBackoff, orphanAfter, mode } = this.options;
     if (options.source !== undefined && !Object.hasOwn(sources, options.source)) {
       const known = Object.keys(sources).join(', ') || 'none';
       throw new HandlerRegistrationError(name, `there is no source '${options.source}'; inbox.sources has: ${known}`);
     }
     const timeoutMs = options.timeout ?? handlerTimeout;
-    if (!options.transactional && timeoutMs >= orphanAfter) {
+    if ((!options.transactional || mode === 'competing') && timeoutMs >= orphanAfter) {
       throw new HandlerRegistrationError(
         name,
         `its timeout of ${timeoutMs} ms must be less than inbox.orphanAfter (${orphanAfter} ms)`,

@@ -4,7 +4,7 @@ import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { GivenRedisClient } from '../lease/index.js';
 import { type AdmissionLimits, limitSchemas, sourceRules } from './admission-options.js';
 import { type BreakerOptions, breakerRules, breakerSchema } from './breaker-options.js';
-import { type SourceOptions, sourceSchema } from './source-options.js';
+import { type ResolvedSource, type SourceOptions, sourceSchema } from './source-options.js';
 
 /** Options of `InboxModule.forRoot`. Durations are milliseconds or text such as '30s'. */
 export interface InboxOptions {
@@ -34,6 +34,14 @@ export interface InboxOptions {
    * May change at any time: the order within an entity does not depend on it. Default 1.
    */
   readonly lanes?: number;
+  /**
+   * 'ordered': each lane in order, by one instance at a time. 'competing': all instances beside each other, without any
+   * order, `concurrency` messages at a time in each; refuses a source without dedupKey unless it has
+   * `allowDuplicates: true`. Default 'ordered'.
+   */
+  readonly mode?: 'ordered' | 'competing';
+  /** With mode 'competing': messages handled at the same time in this process. Default 10. */
+  readonly concurrency?: number;
   /** Messages that a round handles at most before the lease is offered to others. Default 50. */
   readonly batchSize?: number;
   /** Retries after the first attempt. Default 3. */
@@ -122,6 +130,8 @@ const schema = z.strictObject({
   roundInterval: duration({ min: 10, max: 3_600_000 }).default(2_000),
   continuous: flag.default(true),
   lanes: count(1, 256).default(1),
+  mode: z.enum(['ordered', 'competing'], { error: "write 'ordered' or 'competing'" }).default('ordered'),
+  concurrency: count(1, 1_000).default(10),
   batchSize: count(1, 1_000).default(50),
   maxRetry: count(0, 1_000).default(3),
   backoff: backoff.prefault(['30s', '2m', '10m']),
@@ -199,6 +209,7 @@ export function resolveInboxOptions(options: InboxOptions) {
       `write less than inbox.shutdown.deadline (${parsed.shutdown.deadline} ms)`,
     );
   }
+  if (parsed.mode === 'competing') refuseWhatNeedsOrder(parsed.sources);
   breakerRules(parsed.breaker);
   sourceRules(parsed.sources, parsed.intake);
   const paths = new Map<string, string>();
@@ -215,4 +226,24 @@ export function resolveInboxOptions(options: InboxOptions) {
     paths.set(source.path, name);
   }
   return { ...parsed, lease: { backend: lease.backend, ttl: lease.ttl, renew, redis: clients } };
+}
+
+/** With mode 'competing' nothing keeps two messages of a source apart. */
+function refuseWhatNeedsOrder(sources: Readonly<Record<string, ResolvedSource>>): void {
+  for (const [name, { dedupKey, allowDuplicates, onFailure }] of Object.entries(sources)) {
+    if (dedupKey === undefined && !allowDuplicates) {
+      throw new InvalidOptionsError(
+        `inbox.sources.${name}.dedupKey`,
+        undefined,
+        "with inbox.mode 'competing' a push that comes twice is handled twice, at the same time: give a dedupKey, or write allowDuplicates: true if that does no harm",
+      );
+    }
+    if (onFailure === 'park') {
+      throw new InvalidOptionsError(
+        `inbox.sources.${name}.onFailure`,
+        onFailure,
+        "'park' holds an entity's messages back, but with inbox.mode 'competing' there is no order: use mode 'ordered', or onFailure 'continue'",
+      );
+    }
+  }
 }

@@ -1,4 +1,4 @@
-import type { RoundEnd } from '../delivery/index.js';
+import type { PassEnd, RoundEnd } from '../delivery/index.js';
 import type { Executed, ExecuteOptions, ImmediateExecution } from './immediate-execution.js';
 import type { InboxConsumer } from './inbox-consumer.js';
 import type { InboxInsight } from './inbox-insight.js';
@@ -90,7 +90,7 @@ export class InboxService {
   }
 
   /** One round of every lane now, whether or not consumption is enabled: for tests and scripts. */
-  runOnce(): Promise<RoundEnd[]> {
+  runOnce(): Promise<(RoundEnd | PassEnd)[]> {
     return this.consumer.runOnce();
   }
 

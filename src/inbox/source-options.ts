@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { count, fn } from '../config/index.js';
+import { count, flag, fn } from '../config/index.js';
 import type { SignatureVerifier } from '../signature/index.js';
 import { type AdmissionLimits, limitSchemas } from './admission-options.js';
 import type { Push } from './push.js';
@@ -29,6 +29,11 @@ export interface SourceOptions extends AdmissionLimits {
    * answered 400, since a shared key would swallow messages. More than 255 bytes are hashed.
    */
   readonly dedupKey?: (push: Push, item: Item) => KeyValue | null | undefined;
+  /**
+   * With `inbox.mode: 'competing'` and without dedupKey: says that copies of a push may be handled twice, also at the same
+   * time. Default false: such a source is refused.
+   */
+  readonly allowDuplicates?: boolean;
   /** Messages of the same entity are handled in order. Null or absent: no order to keep. */
   readonly entityKey?: (push: Push, item: Item) => KeyValue | null | undefined;
   /** The sender's own position or time of the message within its entity: a whole number. */
@@ -70,6 +75,7 @@ export const sourceSchema = z
       },
     ),
     dedupKey: fn<NonNullable<SourceOptions['dedupKey']>>('the dedup key of a message').optional(),
+    allowDuplicates: flag.default(false),
     entityKey: fn<NonNullable<SourceOptions['entityKey']>>('the entity key of a message').optional(),
     sequence: fn<NonNullable<SourceOptions['sequence']>>('the position of a message in its entity').optional(),
     accept: fn<NonNullable<SourceOptions['accept']>>('true to store the push').optional(),

@@ -4,8 +4,9 @@ import { randomBytes } from 'node:crypto';
 import { type Connection, createConnection } from 'mysql2/promise';
 import { DataSource } from 'typeorm';
 import type { Row } from '../../../src/database/index.js';
-import { ControlPool, type StatementResult } from '../../../src/database/index.js';
+import { type ControlConnection, ControlPool, type StatementResult } from '../../../src/database/index.js';
 import {
+  ClaimStore,
   EntityOrderStore,
   findLanes,
   LaneStore,
@@ -41,6 +42,22 @@ class NotingPool extends ControlPool {
   override rows<T extends Row>(sql: string, values: readonly unknown[] = []): Promise<T[]> {
     this.statements.push({ sql, values });
     return super.rows<T>(sql, values);
+  }
+
+  override transaction<T>(work: (tx: ControlConnection) => Promise<T>): Promise<T> {
+    return super.transaction((tx) => {
+      const noting = Object.create(tx) as ControlConnection;
+      noting.rows = (sql, values = []) => {
+        this.statements.push({ sql, values });
+        return tx.rows(sql, values);
+      };
+      noting.query = async (sql, values = []) => {
+        this.statements.push({ sql, values });
+        await this.before?.({ sql, values });
+        return tx.query(sql, values);
+      };
+      return work(noting);
+    });
   }
 }
 
@@ -164,6 +181,33 @@ test('the claim and the outcome go by primary key', async () => {
     pool.before = undefined;
     await lease.release();
   }
+});
+
+test('a batch claim of competing consumers reads by the claim index and writes by primary key', async () => {
+  const store = new ClaimStore(pool, table);
+  const token = newClaimToken();
+  await expectCheap(await noted(() => store.hasDue(0, [])), 3);
+  const writes: Plan[] = [];
+  pool.before = async (statement) => {
+    writes.push(...(await plan(statement)));
+  };
+  let claimed: readonly string[] = [];
+  const request = { lane: 0, limit: batch, from: '1970-01-01 00:00:00.000', except: [], token, claimMs: 60_000 };
+  const statements = await noted(() =>
+    store.claimBatch(request, async (due) => {
+      claimed = due.map(({ id }) => id);
+      return { ids: claimed, claimant: 'plans' };
+    }),
+  );
+  pool.before = undefined;
+  expect(claimed).toHaveLength(batch);
+  expect(writes.map(({ key }) => key)).toEqual(['PRIMARY']);
+  const [select] = statements;
+  expect(select && (await plan(select)).map((step) => step.key)).toEqual(['inbox_claim']);
+  await expectCheap(statements.slice(0, 1), 2 * batch);
+  expect(await store.extend(token, claimed, 60_000)).toBe(batch);
+  expect(await store.release(token, claimed)).toBe(batch);
+  expect(await store.release(token, claimed)).toBe(0);
 });
 
 test('recovery, the sweep, lane discovery and putting off stay in their index', async () => {

@@ -87,6 +87,17 @@ test.each<[string, Record<string, unknown>, RegExp]>([
   ['redis without a client', { lease: { backend: 'redis' } }, /^inbox\.lease\.redis: /],
   ['a client without redis', { lease: { redis: 'redis://localhost' } }, /^inbox\.lease\.backend: /],
   ['a renewal too seldom', { lease: { ttl: '10s', renew: '5s' } }, /^inbox\.lease\.renew: /],
+  [
+    'competing without a dedup key',
+    { mode: 'competing', sources: { a: { type: 't' } } },
+    /^inbox\.sources\.a\.dedupKey: .*allowDuplicates: true/,
+  ],
+  [
+    'competing with parked entities',
+    { mode: 'competing', sources: { a: { type: 't', allowDuplicates: true, onFailure: 'park' } } },
+    /^inbox\.sources\.a\.onFailure: /,
+  ],
+  ['an unknown mode', { mode: 'fast' }, /^inbox\.mode: .*'ordered' or 'competing'/],
   ['orphanAfter below the timeout', { handlerTimeout: '5m', orphanAfter: '5m' }, /^inbox\.orphanAfter: /],
   ['a delay beyond the deadline', { shutdown: { readinessDelay: '30s' } }, /^inbox\.shutdown\.readinessDelay: /],
   ['an empty backoff', { backoff: [] }, /^inbox\.backoff: /],

@@ -1,0 +1,175 @@
+import type { ControlConnection } from '../database/index.js';
+import { type Candidate, claimant, type DueMessage, isSuspect } from './candidate.js';
+import type { BatchRequest, Choice } from './claim.store.js';
+import { newClaimToken } from './claim-token.js';
+import type { ClaimsInHand } from './claims-in-hand.js';
+import type { CompetingOptions, CompetingParts, InHand } from './competing-parts.js';
+import type { ClosedOff, LaneHandler, Permit } from './lane-handler.js';
+
+/** What one look at a lane brought. */
+export interface ClaimedBatch {
+  readonly taken: readonly InHand[];
+  /** Nothing more can be claimed in the lane for now. */
+  readonly exhausted: boolean;
+  /** A message that may have ended its process is next: it is claimed when nothing else is in hand. */
+  readonly needsQuiet: boolean;
+  /** Milliseconds until messages at a limit may go on; null: none are. */
+  readonly resumeInMs: number | null;
+  /** Due time of the first message that was read; null: there was none. */
+  readonly from: string | null;
+}
+
+interface Pick {
+  readonly candidate: Candidate;
+  readonly handler: LaneHandler;
+  readonly permit: Permit;
+}
+
+/** What was found while choosing. Made anew when the transaction is run again. */
+interface Findings {
+  readonly picks: Pick[];
+  readonly unknown: Map<string, DueMessage>;
+  readonly closedOff: Map<string, { readonly message: DueMessage; readonly closedOff: ClosedOff }>;
+  /** By order unit: the message that its followers wait for. */
+  readonly followers: Map<string, string>;
+  needsQuiet: boolean;
+}
+
+/** Claims messages in batches, beside other instances that do the same. */
+export class CompetingClaims {
+  constructor(
+    private readonly parts: CompetingParts,
+    private readonly options: CompetingOptions,
+    private readonly hand: ClaimsInHand,
+  ) {}
+
+  /**
+   * @param quiet nothing is in hand, so a suspect may be claimed, alone
+   * @param isOurs a message that is in hand and not settled: its follower may be claimed, to be done after it
+   */
+  async claim(lane: number, from: string, quiet: boolean, isOurs: (id: string) => boolean): Promise<ClaimedBatch> {
+    const { batchSize: limit, claimMs } = this.options;
+    const request: BatchRequest = {
+      lane,
+      limit,
+      from,
+      except: this.parts.box.paused(),
+      token: newClaimToken(),
+      claimMs,
+    };
+    let found = nothingFound();
+    const sentAt = performance.now();
+    let read: readonly DueMessage[];
+    try {
+      read = await this.parts.store.claimBatch(request, async (due, tx) => {
+        giveBack(found);
+        found = await this.choose(due, tx, quiet, isOurs);
+        return this.choiceOf(found);
+      });
+    } catch (error) {
+      giveBack(found);
+      // The commit may have been carried out all the same.
+      const ids = found.picks.map(({ candidate }) => candidate.id);
+      if (ids.length > 0) await this.parts.store.release(request.token, ids).catch(() => undefined);
+      throw error;
+    }
+    const taken = found.picks.map((pick) => ({
+      ...pick,
+      claim: this.hand.add(pick.candidate.id, request.token, sentAt),
+      attempt: Number(pick.candidate.attempts) + 1,
+    }));
+    const full = read.length === limit;
+    const moved = await this.clear(lane, found, full);
+    return {
+      taken,
+      exhausted: !found.needsQuiet && (!full || (taken.length === 0 && !moved.any)),
+      needsQuiet: found.needsQuiet,
+      resumeInMs: earliest(moved.resumeInMs, this.parts.closedOff.resumeInMs(lane)),
+      from: read[0]?.due ?? null,
+    };
+  }
+
+  private choiceOf({ picks }: Findings): Choice {
+    const alone = picks.length === 1 && picks[0] !== undefined && isSuspect(picks[0].candidate);
+    return { ids: picks.map(({ candidate }) => candidate.id), claimant: claimant(this.parts.owner, alone) };
+  }
+
+  private async choose(
+    due: readonly DueMessage[],
+    tx: ControlConnection,
+    quiet: boolean,
+    isOurs: (id: string) => boolean,
+  ): Promise<Findings> {
+    const found = nothingFound();
+    const places = await this.parts.neighbours?.find(due, this.options.batchSize + 2, tx);
+    const picked = new Set<string>();
+    for (const message of due) {
+      const kind = `${message.source}\0${message.type}`;
+      if (found.unknown.has(kind) || found.closedOff.has(kind)) continue;
+      const readiness = this.parts.box.readiness(message.source, message.type);
+      if (readiness.kind === 'unknown') found.unknown.set(kind, message);
+      else if (readiness.kind === 'closed-off') found.closedOff.set(kind, { message, closedOff: readiness });
+      if (readiness.kind !== 'ready') continue;
+      const { previous = null, next_status = null } = places?.get(message.id) ?? {};
+      if (message.open !== null && previous !== null && !picked.has(previous) && !isOurs(previous)) {
+        found.followers.set(message.open, found.followers.get(message.open) ?? previous);
+        continue;
+      }
+      const candidate: Candidate = { ...message, previous, next_status };
+      if (isSuspect(candidate)) {
+        if (found.picks.length > 0) break;
+        found.needsQuiet = !quiet;
+        if (quiet) found.picks.push({ candidate, handler: readiness.handler, permit: readiness.permit() });
+        break;
+      }
+      picked.add(message.id);
+      found.picks.push({ candidate, handler: readiness.handler, permit: readiness.permit() });
+    }
+    return found;
+  }
+
+  /** Moves out of the way what cannot be handled now. `full`: there is more behind it. */
+  private async clear(
+    lane: number,
+    { unknown, closedOff, followers }: Findings,
+    full: boolean,
+  ): Promise<{ readonly any: boolean; readonly resumeInMs: number | null }> {
+    const { order, events } = this.parts;
+    let any = false;
+    let resumeInMs: number | null = null;
+    for (const [open, head] of followers) {
+      if ((await order.stepAside(open, head)) > 0) any = true;
+    }
+    for (const { message, closedOff: closed } of closedOff.values()) {
+      if (closed.pace && !full) {
+        resumeInMs = earliest(resumeInMs, closed.retryInMs);
+        continue;
+      }
+      const { source, type } = message;
+      const count = await this.parts.closedOff.putOff(lane, source, type, closed);
+      if (count === 0) continue;
+      any = true;
+      events.emit({ name: 'put-off', source, type, count, reason: closed.reason });
+    }
+    for (const { source, type } of unknown.values()) {
+      const count = await this.parts.unknown.meet(lane, source, type);
+      if (count === 0) continue;
+      any = true;
+      events.emit({ name: 'put-off', source, type, count, reason: 'no handler in this instance' });
+    }
+    return { any, resumeInMs };
+  }
+}
+
+function nothingFound(): Findings {
+  return { picks: [], unknown: new Map(), closedOff: new Map(), followers: new Map(), needsQuiet: false };
+}
+
+function giveBack({ picks }: Findings): void {
+  for (const { permit } of picks) permit.giveBack();
+}
+
+function earliest(one: number | null, other: number | null): number | null {
+  if (one === null || other === null) return one ?? other;
+  return Math.min(one, other);
+}
