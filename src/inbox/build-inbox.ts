@@ -126,10 +126,10 @@ export async function buildInbox(
     scheduler,
   );
   const intakeStore = new IntakeStore(pool, table.name);
-  const intakeAdmission = new IntakeAdmission(options, pressure, pool);
-  const intake = new Intake(options, intakeAdmission, intakeStore, new IntakeQueue(intakeStore), events, (lane) =>
-    consumer.wake(lane),
-  );
+  const intakeQueue = new IntakeQueue(intakeStore);
+  const longestWaitMs = () => Math.max(pool.longestWaitMs(), intakeQueue.longestWaitMs());
+  const intakeAdmission = new IntakeAdmission(options, pressure, { longestWaitMs });
+  const intake = new Intake(options, intakeAdmission, intakeStore, intakeQueue, events, (lane) => consumer.wake(lane));
   const execution = new ImmediateExecution(options, parts, newKeeper, (lane) => consumer.wake(lane));
   return {
     options,

@@ -72,7 +72,7 @@ export interface InboxOptions {
     readonly ackTimeout?: Duration;
     /** Larger bodies are answered 413. Default 1 MiB; per source too. */
     readonly maxBodyBytes?: number;
-    /** Somebody has been waiting longer for a connection of mailroom's own: pushes are answered 503 at once. Default 1s. */
+    /** Somebody has been waiting longer for a connection of mailroom's own, or to be sent: pushes are answered 503 at once. Default 1s. */
     readonly maxPoolWait?: Duration;
   };
   readonly shutdown?: {

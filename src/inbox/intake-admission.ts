@@ -7,7 +7,7 @@ import type { ResolvedInboxOptions } from './inbox-options.js';
  *
  *   place   before anything is looked at: stopping (503), pushes in work here, of all sources and of this one (503)
  *   leave   after size and signature, so that nobody uses up the rate of somebody else: rate of the source (429), what
- *           waits in the table (503), the wait for a connection of ours (503)
+ *           waits in the table (503), the wait for a connection of ours or for a place in a batch (503)
  */
 export class IntakeAdmission {
   private inFlight = 0;
@@ -17,7 +17,7 @@ export class IntakeAdmission {
   constructor(
     private readonly options: Pick<ResolvedInboxOptions, 'intake' | 'sources'>,
     private readonly pressure: Pressure,
-    private readonly pool: { longestWaitMs(): number },
+    private readonly database: { longestWaitMs(): number },
   ) {}
 
   /** Pushes in work right now. */
@@ -73,7 +73,7 @@ export class IntakeAdmission {
       const what = reason === 'depth' ? 'too many messages wait' : 'messages have been waiting for too long';
       throw new IntakeRefusedError('backlog', `source ${source}: ${what}; push it again later`, { retryAfterMs });
     }
-    if (usesPool && this.pool.longestWaitMs() > this.options.intake.maxPoolWait)
+    if (usesPool && this.database.longestWaitMs() > this.options.intake.maxPoolWait)
       throw new IntakeRefusedError('pool-busy', `source ${source}: the database does not keep up; push it again`);
   }
 

@@ -32,6 +32,7 @@ interface Waiting {
   readonly draft: MessageDraft;
   readonly identity: string | null;
   readonly ticket: Ticket;
+  readonly since: number;
   readonly resolve: (stored: Stored) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -57,9 +58,21 @@ export class IntakeQueue {
    */
   store(draft: MessageDraft, ticket: Ticket): Promise<Stored> {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ draft, identity: identityOf(draft), ticket, resolve, reject });
+      const since = performance.now();
+      this.waiting.push({ draft, identity: identityOf(draft), ticket, since, resolve, reject });
       this.pump();
     });
+  }
+
+  /**
+   * How long the first in line has been waiting to be sent, to the time of a batch; 0 when nobody waits. A copy that waits
+   * for the answer of its first does not count: others pass it.
+   */
+  longestWaitMs(): number {
+    for (const { identity, since } of this.waiting) {
+      if (identity === null || !this.keysInFlight.has(identity)) return performance.now() - since;
+    }
+    return 0;
   }
 
   private pump(): void {

@@ -53,7 +53,7 @@ describe('while the server holds statements back', () => {
   }
 
   beforeEach(async () => {
-    app = await startInboxApp(database, { inbox: { intake: { ackTimeout: '30s' } } });
+    app = await startInboxApp(database, { inbox: { intake: { ackTimeout: '30s', maxPoolWait: '1m' } } });
   });
 
   test('two statements of at most 200 rows are on their way, whatever waits', async () => {
@@ -79,7 +79,9 @@ describe('while the server holds statements back', () => {
     });
     expect(await receipts).toHaveLength(40);
     await app?.close();
-    app = await startInboxApp(database, { inbox: { intake: { ackTimeout: '30s', maxBodyBytes: 4 * 1_048_576 } } });
+    app = await startInboxApp(database, {
+      inbox: { intake: { ackTimeout: '30s', maxPoolWait: '1m', maxBodyBytes: 4 * 1_048_576 } },
+    });
     let large: Promise<Receipt[]> | undefined;
     await whileLocked(async () => {
       large = Promise.all([push(kibibytes(1_500)), push(kibibytes(1_500)), push({}), push({})]);
@@ -89,6 +91,34 @@ describe('while the server holds statements back', () => {
     expect(await large).toHaveLength(4);
     expect(await countRows()).toBe(44);
   });
+});
+
+test('a line that has stood for too long is not joined: who comes is answered at once, and who waits is stored', async () => {
+  const started = await startInboxApp(database, { inbox: { intake: { ackTimeout: '30s', maxPoolWait: '50ms' } } });
+  app = started;
+  const locker = await createConnection(database.url);
+  await locker.query('LOCK TABLES inbox_message WRITE');
+  const waiting: Promise<Receipt>[] = [];
+  try {
+    await waitUntil(
+      async () => {
+        const one = push({});
+        const told = await Promise.race([
+          one.catch((error: { refusal: string }) => error.refusal),
+          new Promise<null>((resolve) => setImmediate(resolve, null)),
+        ]);
+        if (told === null) waiting.push(one);
+        return told === 'pool-busy';
+      },
+      { what: 'a push is refused for the wait of others' },
+    );
+    // The connections are not what is waited for: two are still free.
+    expect(started.app.get<InboxParts>(inboxPartsToken).pool.longestWaitMs()).toBe(0);
+  } finally {
+    await locker.end();
+  }
+  expect(await Promise.all(waiting)).toHaveLength(waiting.length);
+  expect(await countRows()).toBe(waiting.length);
 });
 
 describe("the application's own connections", () => {
