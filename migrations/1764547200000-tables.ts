@@ -184,6 +184,15 @@ CREATE TABLE IF NOT EXISTS mailroom_processed (
   KEY mailroom_processed_age (processed_at)
 ) ${TABLE_OPTIONS}`;
 
+const MAILROOM_SEQUENCE = `
+CREATE TABLE IF NOT EXISTS mailroom_sequence (
+  open_entity BIGINT UNSIGNED NOT NULL,
+  sequence BIGINT NOT NULL,
+  handled_at DATETIME(3) NOT NULL DEFAULT ${LONG_AGO},
+  PRIMARY KEY (open_entity),
+  KEY mailroom_sequence_age (handled_at)
+) ${TABLE_OPTIONS}`;
+
 const MAILROOM_SETTING = `
 CREATE TABLE IF NOT EXISTS mailroom_setting (
   name VARCHAR(64) ${ASCII} NOT NULL,
@@ -207,6 +216,7 @@ export const TABLES = [
   { name: 'mailroom_receiver', mark: 'wake_seq', create: MAILROOM_RECEIVER },
   { name: 'mailroom_order_key', mark: 'order_unit', create: MAILROOM_ORDER_KEY },
   { name: 'mailroom_processed', mark: 'processed_at', create: MAILROOM_PROCESSED },
+  { name: 'mailroom_sequence', mark: 'handled_at', create: MAILROOM_SEQUENCE },
   { name: 'mailroom_setting', mark: 'value', create: MAILROOM_SETTING },
 ] as const;
 

@@ -7,7 +7,7 @@ import type { HandlerTransaction } from './handler-transaction.js';
 import type { LaneContext } from './lane-parts.js';
 import type { LaneQueue } from './lane-queue.js';
 import type { Completion } from './outcome-columns.js';
-import { type Completed, isTransient } from './outcome-writer.js';
+import { type Completed, isTransient, type Send } from './outcome-writer.js';
 
 /** One call of a batch handler. */
 export interface Call {
@@ -38,6 +38,7 @@ export class BatchOutcomes {
     if (!tx.isOpen) return this.succeedWithoutWrites(good, ids, call, batch);
     await tx.assertInTransaction();
     this.refuseUnlessHeld(ids);
+    await this.remember(good, tx.send);
     if ((await batches.succeed(tx.send, this.lease, ids, batch.token)) !== ids.length)
       throw new ClaimLostError(ids[0] ?? '0', 'a claim or the lane was taken over; the batch was rolled back');
     if (lock !== null) await this.round.parts.groups.drop(tx, lock);
@@ -105,13 +106,13 @@ export class BatchOutcomes {
   ): Promise<void> {
     const { batches, completion, store } = this.round.parts;
     this.refuseUnlessHeld(ids);
-    try {
-      if ((await batches.succeed(store.sendAlone, this.lease, ids, batch.token)) === ids.length) {
-        for (const member of good) await this.succeeded(member, call);
-        return;
-      }
-    } catch (error) {
+    const together = await batches.succeed(store.sendAlone, this.lease, ids, batch.token).catch((error: unknown) => {
       if (!isTransient(error)) throw error;
+      return null;
+    });
+    if (together === ids.length) {
+      for (const member of good) await this.succeeded(member, call);
+      return this.remember(good, store.sendAlone);
     }
     for (const member of good) {
       const written = await completion.write(this.lease, this.successOf(member, batch), null);
@@ -128,6 +129,7 @@ export class BatchOutcomes {
   private async succeeded(member: Member, { startedAt }: Call): Promise<void> {
     const durationMs = performance.now() - startedAt;
     this.round.parts.events.emit({ name: 'succeeded', ...factsOf(member), durationMs });
+    this.tellIfLate(member);
     await this.queue.close(member.candidate);
   }
 
@@ -137,6 +139,7 @@ export class BatchOutcomes {
     const durationMs = performance.now() - startedAt;
     if (outcome.kind === 'failed') {
       events.emit({ name: 'failed', ...factsOf(member), durationMs, errorKind: outcome.error.kind });
+      this.tellIfLate(member);
       if (box.parksOn(member.candidate.source)) block(member, batch);
       else await this.queue.close(member.candidate);
     } else if (outcome.kind === 'retry') {
@@ -144,6 +147,16 @@ export class BatchOutcomes {
       const { error, delayMs } = outcome;
       events.emit({ name: 'retrying', ...factsOf(member), durationMs, errorKind: error.kind, delayMs });
     }
+  }
+
+  private tellIfLate(member: Member): void {
+    if (!this.queue.turns.positionOf(member.candidate)?.late) return;
+    this.round.parts.events.emit({ name: 'late', ...factsOf(member) });
+  }
+
+  private async remember(members: readonly Member[], send: Send): Promise<void> {
+    const positions = members.flatMap(({ candidate }) => this.queue.turns.positionOf(candidate) ?? []);
+    await this.round.parts.order.reorder?.remember(send, positions);
   }
 
   private successOf(member: Member, batch: Batch): Completion {

@@ -1,6 +1,7 @@
 import type { ControlPool, Row } from '../database/index.js';
 import type { BoxTable } from './box-table.js';
 import { NeighbourLookup } from './neighbours.js';
+import type { ReorderStore } from './reorder.store.js';
 
 /** Rows that one statement moves at most: the transaction stays short, and 20,000 followers take 40 of them. */
 const stepSize = 500;
@@ -18,6 +19,8 @@ export class EntityOrderStore {
   constructor(
     private readonly pool: ControlPool,
     private readonly table: BoxTable,
+    /** Takes over for sources whose messages are not handed over in order of arrival. */
+    readonly reorder: ReorderStore | null = null,
   ) {
     this.neighbours = new NeighbourLookup(pool, table);
   }
@@ -50,12 +53,14 @@ export class EntityOrderStore {
    */
   async comeBack(open: string): Promise<void> {
     const { name, id, openIndex } = this.table;
-    const rows = await this.pool.rows<Row & { id: string; status: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, m.status FROM ${name} m FORCE INDEX (${openIndex})
+    const rows = await this.pool.rows<Row & { id: string; status: string; source: string }>(
+      `SELECT CAST(m.${id} AS CHAR) AS id, m.status, ${this.table.source} AS source FROM ${name} m FORCE INDEX (${openIndex})
         WHERE m.${this.table.open} = ? ORDER BY m.${id} LIMIT ${followersPerReturn}`,
       [open],
     );
-    if (rows[0]?.status !== 'held') return;
+    const [first] = rows;
+    if (first && this.reorder?.ruleOf(first.source)) return this.reorder.comeBack(open, first.source);
+    if (first?.status !== 'held') return;
     const held = rows.filter((row) => row.status === 'held').map((row) => row.id);
     await this.moveByIds('held', 'pending', held);
   }
@@ -98,17 +103,21 @@ export class EntityOrderStore {
     const { name, id, open, claimIndex, lane: column } = this.table;
     const { lane, due, id: afterId } = after ?? { lane: -1, due: '1000-01-01 00:00:00.000', id: '0' };
     const later = `(m.next_attempt_at > ? OR (m.next_attempt_at = ? AND m.${id} > ?))`;
-    const rows = await this.pool.rows<Row & { id: string; open: string; lane: number; due: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, CAST(m.${open} AS CHAR) AS open, ${column ? `m.${column}` : '0'} AS lane, CAST(m.next_attempt_at AS CHAR) AS due
+    const rows = await this.pool.rows<Row & { id: string; open: string; source: string; lane: number; due: string }>(
+      `SELECT CAST(m.${id} AS CHAR) AS id, CAST(m.${open} AS CHAR) AS open, ${this.table.source} AS source,
+              ${column ? `m.${column}` : '0'} AS lane, CAST(m.next_attempt_at AS CHAR) AS due
          FROM ${name} m FORCE INDEX (${claimIndex})
         WHERE m.status = 'held' AND ${column ? `(m.${column} > ? OR (m.${column} = ? AND ${later}))` : later}
         ORDER BY ${column ? `m.${column}, ` : ''}m.next_attempt_at, m.${id} LIMIT ${Math.trunc(limit)}`,
       [...(column ? [lane, lane] : []), due, due, afterId],
     );
     const places = await this.neighbours.find(rows, 1);
+    const reordered = new Set<string>();
     for (const row of rows) {
-      if (places.get(row.id)?.previous === null) await this.comeBack(row.open);
+      if (this.reorder?.ruleOf(row.source)) reordered.add(row.open);
+      else if (places.get(row.id)?.previous === null) await this.comeBack(row.open);
     }
+    for (const entity of reordered) await this.comeBack(entity);
     const last = rows.at(-1);
     return rows.length < limit || !last ? null : { lane: last.lane, due: last.due, id: last.id };
   }

@@ -4,6 +4,7 @@
  *   lane-round     take the lane's lease, then message by message until there is a reason to stop
  *   lane-queue     what is due, in order; followers of a waiting message step aside; unknown types, kinds behind an
  *                  open breaker and kinds at a limit are put off
+ *   turn, reorder.store  whose turn it is in an entity whose source has a reorder window
  *   lane-attempt   claim, run the handler, choose the outcome
  *   lane-completion  write the outcome: with the handler's own writes in one commit, or by itself
  *   competing-*    without order and lease: claims batches (SKIP LOCKED) ahead of need, fills the places of the process,
@@ -50,6 +51,7 @@ export { OutcomeWriter } from './outcome-writer.js';
 export { type Kind, PausedKinds } from './paused-kinds.js';
 export { PutOffStore } from './put-off.store.js';
 export { type Recovered, type RecoveryPolicy, RecoveryStore, recoveryBatch } from './recovery.store.js';
+export { ReorderStore } from './reorder.store.js';
 export { Solitude } from './solitude.js';
 export { Stragglers } from './stragglers.js';
 export { UnknownTypes } from './unknown-types.js';

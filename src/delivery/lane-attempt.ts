@@ -111,13 +111,16 @@ export class LaneAttempt {
     wantsNext: () => boolean,
     startedAt: number,
   ): Promise<AttemptResult> {
-    const { completion, events } = this.round.parts;
+    const { completion, events, order, store } = this.round.parts;
     const { candidate, request } = claimed;
     const following = wantsNext() ? await this.following(claimed) : null;
     const next = following?.request ?? null;
     const success = { claim: request, outcome: { kind: 'success' } as const, park: false };
+    const position = this.queue.turns.positionOf(candidate);
+    const together = tx?.isOpen ?? false;
     let completed: Completed;
     try {
+      if (position && tx?.isOpen) await order.reorder?.remember(tx.send, [position]);
       completed = tx?.isOpen
         ? await completion.commitSuccess(this.lease, tx, success, next, (error) => this.failure(claimed, error))
         : await completion.write(this.lease, success, next);
@@ -131,7 +134,9 @@ export class LaneAttempt {
     if (!completed.nextClaimed) this.giveUp(following);
     if (completed.written) {
       events.emit({ name: 'succeeded', ...facts(claimed), durationMs: performance.now() - startedAt });
+      if (position?.late) events.emit({ name: 'late', ...facts(claimed) });
       await this.queue.close(candidate);
+      if (position && !together) await order.reorder?.remember(store.sendAlone, [position]);
     } else if (completed.instead) {
       await this.tell(claimed, completed.instead, startedAt);
     } else {
@@ -199,6 +204,7 @@ export class LaneAttempt {
     const durationMs = performance.now() - startedAt;
     if (outcome.kind === 'failed') {
       events.emit({ name: 'failed', ...facts(claimed), durationMs, errorKind: outcome.error.kind });
+      if (this.queue.turns.positionOf(claimed.candidate)?.late) events.emit({ name: 'late', ...facts(claimed) });
       if (!box.parksOn(claimed.candidate.source)) await this.queue.close(claimed.candidate);
     } else if (outcome.kind === 'retry') {
       events.emit({

@@ -4,6 +4,7 @@ import type { ClosedOffKinds } from './closed-off-kinds.js';
 import type { EntityOrderStore } from './entity-order.store.js';
 import type { LaneStore } from './lane.store.js';
 import type { ClosedOff, LaneBox, LaneHandler, Permit } from './lane-handler.js';
+import { LaneTurns } from './lane-turns.js';
 import type { UnknownTypes } from './unknown-types.js';
 
 /** Messages read ahead in one query. */
@@ -41,6 +42,8 @@ export class LaneQueue {
   /** Entities that this round stepped followers aside for. */
   private readonly steppedAside = new Set<string>();
   private readonly waiting = new Map<string, WaitingKind>();
+  /** Where a reorder window decides whose turn it is. */
+  readonly turns: LaneTurns;
   yieldLane = false;
 
   constructor(
@@ -51,7 +54,9 @@ export class LaneQueue {
     private readonly unknown: UnknownTypes,
     private readonly closedOff: ClosedOffKinds,
     private readonly events: MailroomEvents,
-  ) {}
+  ) {
+    this.turns = new LaneTurns(order.reorder);
+  }
 
   /**
    * The next message whose turn it is; null when nothing is due. It is not claimed yet.
@@ -61,6 +66,11 @@ export class LaneQueue {
     for (;;) {
       const candidate = this.ahead.shift() ?? (await this.refill(running));
       if (!candidate) return null;
+      if (running && this.turns.decides(candidate)) {
+        // Its turn is decided when nothing of its entity is in work.
+        this.ahead.unshift(candidate);
+        return null;
+      }
       const runnable = await this.examine(candidate, running ? new Set([running.id]) : nobody);
       if (runnable) return runnable;
     }
@@ -81,8 +91,7 @@ export class LaneQueue {
       const [candidate] = this.ahead;
       if (!candidate || candidate.source !== source || candidate.type !== type || !(await fits(candidate))) return null;
       this.ahead.shift();
-      if (!this.waits(candidate, inWork)) return candidate;
-      await this.stepAside(candidate);
+      if (await this.isInTurn(candidate, inWork)) return candidate;
     }
   }
 
@@ -135,6 +144,10 @@ export class LaneQueue {
   async close(candidate: Candidate): Promise<void> {
     this.closed.add(candidate.id);
     if (candidate.open === null) return;
+    if (this.turns.decides(candidate)) {
+      if (await this.turns.close(candidate)) this.readAnew();
+      return;
+    }
     const follower = this.ahead.some((other) => other.open === candidate.open && other.previous === candidate.id);
     if (!follower && (candidate.next_status === 'held' || this.steppedAside.has(candidate.open))) {
       await this.order.comeBack(candidate.open);
@@ -168,22 +181,40 @@ export class LaneQueue {
         await this.closeOff(candidate, readiness);
         return null;
       case 'ready':
-        if (!this.waits(candidate, inWork))
-          return { candidate, handler: readiness.handler, permit: readiness.permit() };
-        await this.stepAside(candidate);
-        return null;
+        if (!(await this.isInTurn(candidate, inWork))) return null;
+        return this.permitted(candidate);
     }
   }
 
-  private waits({ previous }: Candidate, inWork: ReadonlySet<string>): boolean {
-    return previous !== null && !inWork.has(previous) && !this.closed.has(previous);
+  /** Looking for its turn may have taken time, and a permit is for this moment. */
+  private permitted(candidate: Candidate): Runnable | null {
+    const readiness = this.box.readiness(candidate.source, candidate.type);
+    if (readiness.kind === 'ready') return { candidate, handler: readiness.handler, permit: readiness.permit() };
+    this.ahead.unshift(candidate);
+    return null;
   }
 
-  private async stepAside({ open, previous }: Candidate): Promise<void> {
-    if (open === null || previous === null) return;
+  /** False: it is out of the way now. The messages `inWork` count as finished. */
+  private async isInTurn(candidate: Candidate, inWork: ReadonlySet<string>): Promise<boolean> {
+    const { open, previous } = candidate;
+    if (this.turns.decides(candidate)) {
+      const answer = await this.turns.ask(candidate, inWork);
+      if (answer === 'aside') this.drop((other) => other.open === open);
+      if (answer === 'again') this.readAnew();
+      return answer === 'now';
+    }
+    if (open === null || previous === null || inWork.has(previous) || this.closed.has(previous)) return true;
     this.steppedAside.add(open);
     await this.order.stepAside(open, previous);
     this.drop((other) => other.open === open);
+    return false;
+  }
+
+  /** Messages came back into the queue, due before what was read already. */
+  private readAnew(): void {
+    this.ahead = [];
+    this.from = epoch;
+    this.exhausted = false;
   }
 
   private async setAside({ source, type }: Candidate): Promise<void> {

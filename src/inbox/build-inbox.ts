@@ -3,6 +3,7 @@ import type { SchedulerRegistry } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
 import { ControlPool, type Dialect, detectDialect } from '../database/index.js';
 import {
+  type BoxTable,
   ClosedOffKinds,
   EntityOrderStore,
   findLanes,
@@ -15,6 +16,7 @@ import {
   OneByOne,
   PutOffStore,
   RecoveryStore,
+  ReorderStore,
   Solitude,
   Stragglers,
   UnknownTypes,
@@ -42,6 +44,7 @@ import { Intake } from './intake.js';
 import { IntakeStore } from './intake.store.js';
 import { IntakeAdmission } from './intake-admission.js';
 import { IntakeQueue } from './intake-queue.js';
+import { LateMessages } from './late-messages.js';
 import { OrderedConsumption } from './ordered-consumption.js';
 import { WebhookEndpoint } from './webhook-endpoint.js';
 
@@ -92,7 +95,7 @@ export async function buildInbox(
   const dispatcher = new InboxDispatcher(registry, options, pool, table, admission, inFlight);
   const putOff = new PutOffStore(pool, table);
   const store = new LaneStore(pool, table);
-  const order = new EntityOrderStore(pool, table);
+  const order = new EntityOrderStore(pool, table, reorderStore(options, pool, table));
   const newKeeper = await leaseKeepers(options, pool, namespaceOf(options, dataSource));
   const parts: LaneParts = {
     box: dispatcher,
@@ -146,7 +149,7 @@ export async function buildInbox(
       consumer,
       execution,
       new InboxOperations(dispatcher.pausedKinds, new EntityReleaseStore(pool, table), order, () => consumer.wakeAll()),
-      new InboxInsight(pool, table, { parts, inFlight, admission }),
+      new InboxInsight(pool, table, { parts, inFlight, admission, late: new LateMessages(events) }),
     ),
     dialect,
   };
@@ -166,6 +169,16 @@ function pressureOf(options: ResolvedInboxOptions, store: BacklogStore, events: 
     },
   );
   return new Pressure(rules, backlog, new HandlerLatency(now), now);
+}
+
+/** Null: no source has a reorder window. */
+function reorderStore({ sources }: ResolvedInboxOptions, pool: ControlPool, table: BoxTable): ReorderStore | null {
+  const rules = new Map(
+    Object.entries(sources).flatMap(([name, { reorder }]) =>
+      reorder ? [[name, { types: reorder.types, windowMs: reorder.window }] as const] : [],
+    ),
+  );
+  return rules.size === 0 ? null : new ReorderStore(pool, table, (source) => rules.get(source) ?? null);
 }
 
 /** Makes keepers with an owner each, which share the gate. */

@@ -230,7 +230,7 @@ export function resolveInboxOptions(options: InboxOptions) {
 
 /** With mode 'competing' nothing keeps two messages of a source apart. */
 function refuseWhatNeedsOrder(sources: Readonly<Record<string, ResolvedSource>>): void {
-  for (const [name, { dedupKey, allowDuplicates, onFailure }] of Object.entries(sources)) {
+  for (const [name, { dedupKey, allowDuplicates, onFailure, reorder }] of Object.entries(sources)) {
     if (dedupKey === undefined && !allowDuplicates) {
       throw new InvalidOptionsError(
         `inbox.sources.${name}.dedupKey`,
@@ -243,6 +243,13 @@ function refuseWhatNeedsOrder(sources: Readonly<Record<string, ResolvedSource>>)
         `inbox.sources.${name}.onFailure`,
         onFailure,
         "'park' holds an entity's messages back, but with inbox.mode 'competing' there is no order: use mode 'ordered', or onFailure 'continue'",
+      );
+    }
+    if (reorder !== undefined) {
+      throw new InvalidOptionsError(
+        `inbox.sources.${name}.reorder`,
+        reorder.by,
+        "with inbox.mode 'competing' messages are handled in no order: use mode 'ordered', or leave reorder out",
       );
     }
   }

@@ -3,12 +3,14 @@ import type { InboxStatus } from '../message/inbox-status.js';
 import type { BreakerSnapshot, HandlerAdmission } from './handler-admission.js';
 import type { FlightEntry, InFlight } from './in-flight.js';
 import type { CappedCount, InboxStatsStore, LaneState } from './inbox-stats.store.js';
+import type { LateCount, LateMessages } from './late-messages.js';
 
 /** What runs in this process. */
 export interface LiveParts {
   readonly parts: Pick<LaneParts, 'box' | 'keeper'>;
   readonly inFlight: InFlight;
   readonly admission: HandlerAdmission;
+  readonly late: LateMessages;
 }
 
 /** What the inbox looks like now: the table and the leases for all instances, the rest for this process. */
@@ -23,6 +25,8 @@ export interface InboxStats {
   readonly inFlight: readonly FlightEntry[];
   /** Breakers of the kinds that were handled in this process, those that are not closed first. */
   readonly breakers: readonly BreakerSnapshot[];
+  /** Messages that this process handled after one of their entity with a higher sequence, where a reorder window is set. */
+  readonly late: readonly LateCount[];
 }
 
 export interface LaneStats extends LaneState {
@@ -33,7 +37,7 @@ export interface LaneStats extends LaneState {
 /** Collects the numbers: one look into the claim index per status and per lane, never a walk over the table. */
 export async function collectStats(
   store: InboxStatsStore,
-  { parts, inFlight, admission }: LiveParts,
+  { parts, inFlight, admission, late }: LiveParts,
 ): Promise<InboxStats> {
   const [counts, lanes] = await Promise.all([store.counts(), store.lanes()]);
   const ages = lanes.flatMap(({ oldestDueMs }) => (oldestDueMs === null ? [] : [oldestDueMs]));
@@ -43,5 +47,6 @@ export async function collectStats(
     lanes: lanes.map((lane) => ({ ...lane, isHere: lane.holder === parts.keeper.owner })),
     inFlight: inFlight.entries(),
     breakers: admission.breakers(),
+    late: late.counts(),
   };
 }

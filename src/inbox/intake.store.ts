@@ -19,7 +19,7 @@ export interface Stored {
 const dedupIndex = 'inbox_dedup';
 const columns = `source, type, dedup_key, entity_key, open_entity, lane, sequence, headers, content_type, body,
    status, attempts, next_attempt_at, received_at, updated_at`;
-const constants = `'pending', 0, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), UTC_TIMESTAMP(3)`;
+const constants = `'pending', 0, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3)`;
 const row = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${constants})`;
 /**
  * A row for a connection of the application, whose charset and sql_mode are not ours: text goes as bytes, so that it
@@ -191,6 +191,6 @@ function idsFrom({ insertId }: StatementResult, count: number): string[] {
 }
 
 function valuesOf(draft: MessageDraft): readonly unknown[] {
-  const { source, type, dedupKey, entityKey, open, lane, sequence, headers, contentType, body } = draft;
-  return [source, type, dedupKey, entityKey, open, lane, sequence, headers, contentType, body];
+  const { source, type, dedupKey, entityKey, open, lane, sequence, headers, contentType, body, delayMs } = draft;
+  return [source, type, dedupKey, entityKey, open, lane, sequence, headers, contentType, body, delayMs * 1000];
 }

@@ -13,6 +13,8 @@ export interface MessageDraft {
   readonly open: string | null;
   readonly lane: number;
   readonly sequence: string | null;
+  /** How long after its arrival it falls due; 0: at once. */
+  readonly delayMs: number;
   readonly headers: string | null;
   readonly contentType: string | null;
   readonly body: Buffer;
@@ -24,6 +26,8 @@ export interface DraftOptions {
 
 const typePattern = /^[\x21-\x7e]{1,128}$/;
 const mostItems = 500;
+const year2000 = Date.UTC(2000);
+const year2100 = Date.UTC(2100);
 const alwaysStored = ['content-type', 'traceparent', 'tracestate', 'x-request-id'];
 /** Headers are for tracing and decoding; a sender must not fill the table with them. */
 const longestHeader = 1_000;
@@ -67,7 +71,7 @@ function draft(
   if (typeof type !== 'string' || !typePattern.test(type)) {
     throw new IntakeRefusedError('invalid', `source ${name}: type must be 1 to 128 printable ASCII characters`);
   }
-  const { dedupKey: dedup, entityKey: entity, sequence } = source;
+  const { dedupKey: dedup, entityKey: entity, sequence: positionOf } = source;
   const dedupKey = dedup
     ? key(
         name,
@@ -84,6 +88,13 @@ function draft(
         'optional',
       )
     : null;
+  const sequence = positionOf
+    ? position(
+        name,
+        source.reorder?.by === 'time' && source.reorder.types.has(type),
+        evaluate(name, 'sequence', () => positionOf(push, item)),
+      )
+    : null;
   return {
     source: name,
     type,
@@ -92,12 +103,9 @@ function draft(
     // With order 'skip' no message ever waits for another, so there is nothing to keep open.
     open: entityKey && source.order === 'block' ? entityHash(name, entityKey) : null,
     lane: entityKey ? laneOf(name, entityKey, lanes) : 0,
-    sequence: sequence
-      ? position(
-          name,
-          evaluate(name, 'sequence', () => sequence(push, item)),
-        )
-      : null,
+    sequence,
+    // Without an entity or a sequence there is nothing that it could be put before or after.
+    delayMs: entityKey && sequence !== null && source.reorder?.types.has(type) ? source.reorder.window : 0,
     headers,
     contentType: push.contentType?.slice(0, 128) ?? null,
     body,
@@ -136,8 +144,14 @@ function key(
   return bytes;
 }
 
-function position(name: string, value: number | bigint | null | undefined): string | null {
+function position(name: string, isTime: boolean, value: number | bigint | null | undefined): string | null {
   if (value === null || value === undefined) return null;
+  if (isTime && !(value >= year2000 && value < year2100)) {
+    throw new IntakeRefusedError(
+      'invalid',
+      `source ${name}: sequence must give milliseconds since 1970, between the years 2000 and 2100`,
+    );
+  }
   if (typeof value === 'bigint' ? value >= -(2n ** 63n) && value < 2n ** 63n : Number.isSafeInteger(value))
     return value.toString();
   throw new IntakeRefusedError('invalid', `source ${name}: sequence must give a whole number`);

@@ -78,6 +78,7 @@ export class OrderedConsumption implements Consumption {
 
   async tidy(): Promise<void> {
     this.sweptTo = await this.parts.order.repair(this.sweptTo, sweepSize);
+    await this.parts.order.reorder?.sweep();
   }
 
   ageMs(): number {

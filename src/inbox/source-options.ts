@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { count, flag, fn } from '../config/index.js';
+import { count, type Duration, duration, flag, fn } from '../config/index.js';
 import type { SignatureVerifier } from '../signature/index.js';
 import { type AdmissionLimits, limitSchemas } from './admission-options.js';
 import type { Push } from './push.js';
@@ -10,6 +10,22 @@ export type KeyValue = string | number | bigint | Buffer;
 
 // biome-ignore lint/suspicious/noExplicitAny: an item has whatever shape `split` gives it
 type Item = any;
+
+/** Messages that overtake each other on their way are put in order again, as far as they come close to each other. */
+export interface ReorderOptions {
+  /**
+   * What `sequence` gives: 'sequence', any whole number, or 'time', milliseconds since 1970. With 'time' a push whose
+   * value is not between the years 2000 and 2100 is answered 400: seconds or microseconds among them would never sort.
+   */
+  readonly by: 'sequence' | 'time';
+  /** Only messages of these types wait and are put in order; 1 to 200. Those without a sequence are left out. */
+  readonly types: readonly string[];
+  /**
+   * How long each of them waits for those that should have come before it. At most 10m. Default '5s'. Every message of
+   * these types is handled that much later.
+   */
+  readonly window?: Duration;
+}
 
 /** One sender. Functions get the push and, with `split`, one item of it; they run for every push and must not wait. */
 export interface SourceOptions extends AdmissionLimits {
@@ -38,6 +54,11 @@ export interface SourceOptions extends AdmissionLimits {
   readonly entityKey?: (push: Push, item: Item) => KeyValue | null | undefined;
   /** The sender's own position or time of the message within its entity: a whole number. */
   readonly sequence?: (push: Push, item: Item) => number | bigint | null | undefined;
+  /**
+   * Hands messages of some types over in order of their sequence instead of their arrival. Needs `sequence`, `entityKey`
+   * and order 'block'. Default: none, the order of arrival.
+   */
+  readonly reorder?: ReorderOptions;
   /** A light check in memory. False: answered like a success and not stored, counted as ignored. */
   readonly accept?: (push: Push) => boolean;
   /** What the sender is answered for its receipt (an array with `split`). Default 200 with the receipt as JSON. */
@@ -51,6 +72,8 @@ export interface SourceOptions extends AdmissionLimits {
   /** What the failure of a message means for its entity: 'continue' with the next one, or 'park' until a person decides. Default 'continue'. */
   readonly onFailure?: 'continue' | 'park';
 }
+
+const typePattern = /^[\x21-\x7e]{1,128}$/;
 
 export const sourceSchema = z
   .strictObject({
@@ -69,7 +92,7 @@ export const sourceSchema = z
       .optional(),
     split: fn<NonNullable<SourceOptions['split']>>('the items of a push').optional(),
     type: z.union(
-      [z.string().regex(/^[\x21-\x7e]{1,128}$/), fn<Exclude<SourceOptions['type'], string>>('the type of a message')],
+      [z.string().regex(typePattern), fn<Exclude<SourceOptions['type'], string>>('the type of a message')],
       {
         error: 'write a fixed type (1 to 128 printable ASCII characters) or a function of the push',
       },
@@ -78,6 +101,19 @@ export const sourceSchema = z
     allowDuplicates: flag.default(false),
     entityKey: fn<NonNullable<SourceOptions['entityKey']>>('the entity key of a message').optional(),
     sequence: fn<NonNullable<SourceOptions['sequence']>>('the position of a message in its entity').optional(),
+    reorder: z
+      .strictObject({
+        by: z.enum(['sequence', 'time'], { error: "write 'sequence' or 'time'" }),
+        types: z
+          .array(z.string().regex(typePattern, 'write types of 1 to 128 printable ASCII characters'), {
+            error: "write a list of types such as ['order.paid']",
+          })
+          .min(1, 'name at least one type, or leave reorder out')
+          .max(200, 'name at most 200 types')
+          .transform((types): ReadonlySet<string> => new Set(types)),
+        window: duration({ min: 1, max: 600_000 }).default(5_000),
+      })
+      .optional(),
     accept: fn<NonNullable<SourceOptions['accept']>>('true to store the push').optional(),
     respond: fn<NonNullable<SourceOptions['respond']>>('the answer for a receipt').optional(),
     maxBodyBytes: count(0, 1_073_741_824).optional(),
@@ -101,6 +137,14 @@ export const sourceSchema = z
   .refine((source) => source.sequence === undefined || source.entityKey !== undefined, {
     path: ['sequence'],
     error: 'a position counts within an entity: give entityKey too',
+  })
+  .refine((source) => source.reorder === undefined || source.sequence !== undefined, {
+    path: ['reorder'],
+    error: 'messages are put in order by their sequence: give sequence and entityKey too',
+  })
+  .refine((source) => source.reorder === undefined || source.order === 'block', {
+    path: ['reorder'],
+    error: "with order 'skip' messages pass each other anyway: use order 'block', or leave reorder out",
   });
 
 export type ResolvedSource = z.output<typeof sourceSchema>;

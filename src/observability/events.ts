@@ -19,6 +19,8 @@ export type MailroomEvent =
       readonly delayMs: number;
     })
   | (MessageFacts & { readonly name: 'failed'; readonly durationMs: number; readonly errorKind: string })
+  /** A message of a reorder window was handled after one of its entity with a higher sequence. */
+  | (MessageFacts & { readonly name: 'late' })
   | (MessageFacts & { readonly name: 'released' })
   | (MessageFacts & { readonly name: 'claim-lost'; readonly reason: string })
   | (MessageFacts & { readonly name: 'recovered'; readonly status: 'pending' | 'failed' })

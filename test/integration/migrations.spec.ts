@@ -18,6 +18,7 @@ const TABLES = [
   'mailroom_order_key',
   'mailroom_processed',
   'mailroom_receiver',
+  'mailroom_sequence',
   'mailroom_setting',
   'outbox_message',
   'outbox_message_archive',

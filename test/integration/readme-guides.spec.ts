@@ -10,7 +10,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { InboxModule, InboxService, type SourceOptions } from '../../src/index.js';
+import { InboxHandler, type InboxMessage, InboxModule, InboxService, type SourceOptions } from '../../src/index.js';
 import { drainInbox } from '../../src/testing/index.js';
 import { startChild } from '../support/child.js';
 import { createTestDatabase, migrated } from '../support/database.js';
@@ -58,6 +58,7 @@ test('every example has a name, and none is left out here', () => {
       'order.ts',
       'push.mjs',
       'shipment-events.ts',
+      'shipping-source.ts',
       'sources.ts',
       'warehouse-events.ts',
     ].sort(),
@@ -223,6 +224,39 @@ describe('docs/options.md', () => {
       ]);
     },
   );
+});
+
+test('the reorder window of the guide puts parcels in order and refuses a time that is none', async () => {
+  const { shipping } = (await example('shipping-source.ts')) as { shipping: SourceOptions };
+  const seen: string[] = [];
+  class Parcels {
+    note(message: InboxMessage): void {
+      seen.push(message.type);
+    }
+  }
+  const descriptor = Object.getOwnPropertyDescriptor(Parcels.prototype, 'note') ?? {};
+  InboxHandler('*', { source: 'shipping' })(Parcels.prototype, 'note', descriptor);
+  const module = await Test.createTestingModule({
+    imports: [TypeOrmModule.forRoot(database.options), InboxModule.forRoot({ sources: { shipping } })],
+    providers: [Parcels],
+  }).compile();
+  app = await module.createNestApplication({ logger: false }).init();
+  const inbox = app.get(InboxService);
+  const push = (type: string, minute: number | string) =>
+    inbox.receive('shipping', {
+      rawBody: JSON.stringify({ type, eventId: type, parcelId: '7', occurredAt: `2026-02-01T10:${minute}:00Z` }),
+    });
+  await push('parcel.delivered', 40);
+  await push('parcel.packed', 10);
+  await push('parcel.shipped', 20);
+  await drainInbox(inbox);
+  expect(seen).toEqual([]);
+  await expect(push('parcel.lost', 'soon')).rejects.toMatchObject({ statusCode: 400 });
+  await database.query(
+    'UPDATE inbox_message SET next_attempt_at = next_attempt_at - INTERVAL 3 SECOND, received_at = received_at - INTERVAL 3 SECOND',
+  );
+  await drainInbox(inbox);
+  expect(seen).toEqual(['parcel.packed', 'parcel.shipped', 'parcel.delivered']);
 });
 
 function standardWebhooksHeaders(body: string): Record<string, string> {

@@ -51,6 +51,7 @@ const observed: readonly MailroomEventName[] = [
   'succeeded',
   'retrying',
   'failed',
+  'late',
   'released',
   'claim-lost',
   'recovered',

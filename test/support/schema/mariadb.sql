@@ -102,6 +102,14 @@ CREATE TABLE mailroom_receiver (
   PRIMARY KEY (receiver)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+CREATE TABLE mailroom_sequence (
+  open_entity bigint unsigned NOT NULL,
+  sequence bigint NOT NULL,
+  handled_at datetime(3) NOT NULL DEFAULT '1970-01-01 00:00:00.000',
+  PRIMARY KEY (open_entity),
+  KEY mailroom_sequence_age (handled_at)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 CREATE TABLE mailroom_setting (
   name varchar(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   value varchar(255) NULL,

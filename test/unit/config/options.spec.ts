@@ -108,6 +108,40 @@ test.each<[string, Record<string, unknown>, RegExp]>([
   expect(() => resolveInboxOptions(given(options))).toThrow(message);
 });
 
+describe('a reorder window', () => {
+  const ordered = { ...source, entityKey: () => 'e', sequence: () => 1, reorder: { by: 'sequence', types: ['a'] } };
+  const sources = (changes: Record<string, unknown>) => given({ sources: { s: { ...ordered, ...changes } } });
+
+  test('waits five seconds unless told otherwise', () => {
+    const { reorder } = resolveInboxOptions(sources({})).sources.s ?? {};
+    expect(reorder).toEqual({ by: 'sequence', types: new Set(['a']), window: 5_000 });
+  });
+
+  test("with mode 'competing' stops the start with its path", () => {
+    const competing = { ...sources({ dedupKey: () => '1' }), mode: 'competing' } as const;
+    expect(() => resolveInboxOptions(competing)).toThrow(/^inbox\.sources\.s\.reorder: .*use mode 'ordered'/);
+  });
+
+  test.each([
+    ['without a sequence', { sequence: undefined }, /^inbox\.sources\.s\.reorder: .*give sequence and entityKey/],
+    ["with order 'skip'", { order: 'skip' }, /^inbox\.sources\.s\.reorder: .*use order 'block'/],
+    [
+      'by something else',
+      { reorder: { by: 'id', types: ['a'] } },
+      /^inbox\.sources\.s\.reorder\.by: .*'sequence' or 'time'/,
+    ],
+    ['without types', { reorder: { by: 'time' } }, /^inbox\.sources\.s\.reorder\.types: .*list of types/],
+    ['for no type', { reorder: { by: 'time', types: [] } }, /^inbox\.sources\.s\.reorder\.types: .*at least one type/],
+    ['for a type with a blank', { reorder: { by: 'time', types: ['a b'] } }, /^inbox\.sources\.s\.reorder\.types\.0: /],
+    ['of no time', { reorder: { by: 'time', types: ['a'], window: 0 } }, /^inbox\.sources\.s\.reorder\.window: /],
+    ['of an hour', { reorder: { by: 'time', types: ['a'], window: '1h' } }, /^inbox\.sources\.s\.reorder\.window: /],
+    ['with another option', { reorder: { by: 'time', types: ['a'], size: 1 } }, /^inbox\.sources\.s\.reorder\.size: /],
+  ])('%s stops the start with its path', (_what, changes, message) => {
+    expect(() => resolveInboxOptions(sources(changes))).toThrow(InvalidOptionsError);
+    expect(() => resolveInboxOptions(sources(changes))).toThrow(message);
+  });
+});
+
 test('a Redis URL with a password is not repeated in the error, nor kept in it', () => {
   const url = 'redis://:hunter2@host';
   try {
