@@ -26,6 +26,9 @@ export async function createEffectTables(database: TestDatabase): Promise<void> 
   await database.query(
     'CREATE TABLE effect (id BIGINT AUTO_INCREMENT PRIMARY KEY, message_id BIGINT UNSIGNED NOT NULL, entity VARCHAR(64) NULL, instance VARCHAR(10) NOT NULL, KEY (message_id))',
   );
+  await database.query(
+    'CREATE TABLE turn (message_id BIGINT UNSIGNED NOT NULL, attempt INT NOT NULL, lane INT NOT NULL, instance VARCHAR(10) NOT NULL, started_at DATETIME(6) NOT NULL, ended_at DATETIME(6) NULL, PRIMARY KEY (message_id, attempt, instance), KEY (lane, started_at))',
+  );
   await database.query('CREATE TABLE profile (id BIGINT AUTO_INCREMENT PRIMARY KEY, external_id VARCHAR(64) NOT NULL)');
 }
 
@@ -88,5 +91,13 @@ export async function outOfOrder(database: TestDatabase): Promise<unknown[]> {
     `SELECT entity, earlier, message_id AS later
        FROM (SELECT entity, message_id, LAG(message_id) OVER (PARTITION BY entity ORDER BY id) AS earlier FROM effect) applied
       WHERE earlier >= message_id`,
+  );
+}
+
+/** Handlers that ran at the same time in one lane, at two instances: must be empty. Needs `turn: true` in the bodies. */
+export async function overlappingTurns(database: TestDatabase): Promise<unknown[]> {
+  return database.query(
+    `SELECT a.lane, a.message_id AS one, b.message_id AS other FROM turn a JOIN turn b
+         ON b.lane = a.lane AND b.instance > a.instance AND b.started_at < a.ended_at AND a.started_at < b.ended_at`,
   );
 }

@@ -1,4 +1,4 @@
-// Holders that stand still: frozen processes, blocked event loops, Redis that is frozen, emptied or gone.
+// Holders that stand still: frozen processes, blocked event loops, Redis that is emptied or gone.
 import type { InboxOptions } from '../../../src/index.js';
 import type { Child } from '../../support/child.js';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
@@ -129,14 +129,6 @@ describe('Redis in trouble while messages flow', () => {
   const options = () => ({ ...lease('redis', 1_500), maxRetry: 20 });
 
   test.each<[string, () => Promise<void>]>([
-    [
-      'is frozen for longer than the lease',
-      async () => {
-        redis.pause();
-        await waitUntil(async () => (await heldLanes()) === 0, { what: 'no lane is held any more', timeoutMs: 20_000 });
-        redis.resume();
-      },
-    ],
     [
       'restarts empty',
       async () => {
