@@ -2,8 +2,8 @@ import { InterruptedError } from './interruptible.js';
 import { isGood, table } from './report.js';
 import { runDemo } from './run-demo.js';
 
-const help = `Pushes every example webhook of GitHub, 500 order events, a fifth of them twice, and 200 CRM pushes without an id at two
-instances of the reference application. One message ends every instance that handles it, another instance is killed while
+const help = `Pushes every example webhook of GitHub, 500 order events, a fifth of them twice, 202 contract events and 200 CRM pushes
+without an id at two instances of the reference application. One message ends every instance that handles it, another instance is killed while
 it works. Shows from the tables that each message was handled once.
 
 Usage: npm run demo [-- --json]

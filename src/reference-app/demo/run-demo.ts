@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { ContractsPart } from './contracts-part.js';
 import { CrmPart } from './crm-part.js';
 import { createDemoDatabase } from './demo-database.js';
 import type { DemoPart, Sent } from './demo-part.js';
@@ -26,7 +27,7 @@ export interface DemoOptions {
 /** Runs the whole demo on a database of its own, with two instances, and takes everything away afterwards. */
 export async function runDemo({ databaseUrl, redisUrl, say, signal }: DemoOptions): Promise<Report> {
   const startedAt = performance.now();
-  const secrets = { orders: `whsec_${randomBytes(24).toString('base64')}`, github: randomBytes(24).toString('hex') };
+  const secrets = { orders: standardSecret(), contracts: standardSecret(), github: randomBytes(24).toString('hex') };
   const database = await createDemoDatabase(databaseUrl);
   const environment = {
     DATABASE_URL: database.url,
@@ -36,6 +37,7 @@ export async function runDemo({ databaseUrl, redisUrl, say, signal }: DemoOption
     SIMULATE: 'true',
     ORDERS_SECRET: secrets.orders,
     GITHUB_SECRET: secrets.github,
+    CONTRACTS_SECRET: secrets.contracts,
     INBOX_MAX_RETRY: String(maxRetry),
     INBOX_BACKOFF_SECONDS: '0.2,0.5,1',
     INBOX_ROUND_INTERVAL_MS: '500',
@@ -52,6 +54,7 @@ export async function runDemo({ databaseUrl, redisUrl, say, signal }: DemoOption
       new PoisonPart(secrets.orders, maxRetry + 1),
       new GithubPart(secrets.github),
       new OrdersPart(secrets.orders),
+      new ContractsPart(secrets.contracts),
       new CrmPart(),
     ];
     const sent = new Map<DemoPart, Sent>();
@@ -73,4 +76,8 @@ export async function runDemo({ databaseUrl, redisUrl, say, signal }: DemoOption
     await supervisor.stop();
     await database.drop();
   }
+}
+
+function standardSecret(): string {
+  return `whsec_${randomBytes(24).toString('base64')}`;
 }
