@@ -2,12 +2,16 @@
 // runs of a second: the figures mean nothing here.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Part } from '../bench/harness/part.js';
 import { runPart } from '../bench/harness/run-part.js';
+import { startWorker } from '../bench/harness/worker.js';
 import { checkAnswers } from '../bench/intake/check-answers.js';
+import type { LoadJob, LoadResult } from '../bench/load/load-job.js';
 import { createTestDatabase, migrated, testServerUrl } from '../support/database.js';
 import { testRedisUrl } from '../support/redis.js';
 
@@ -73,6 +77,36 @@ it.each([true, false])('a part is right if all its verdicts are: %s', async (ok)
   expect(await runPart('fake', fakePart(ok), options)).toBe(ok);
 
   expect(readFileSync(page, 'utf8')).toContain(`| nothing is lost | ${ok ? 'ok' : 'FAILED'} |`);
+});
+
+it('at a fixed rate, latency counts from when a push was due: a slow server is not asked less', async () => {
+  const server = createServer((request, response) => {
+    request.resume();
+    setTimeout(() => response.end('{}'), 50);
+  });
+  const load = startWorker(new URL('../bench/load/load.ts', import.meta.url));
+  try {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const job: LoadJob = {
+      origin: `http://127.0.0.1:${port}`,
+      path: '/',
+      connections: 1,
+      warmUpMs: 0,
+      measureMs: 600,
+      ratePerSecond: 100,
+      secret: `whsec_${Buffer.alloc(32).toString('base64')}`,
+      prefix: 'due',
+      duplicateShare: 0,
+    };
+    const { latency, answers } = await load.ask<LoadResult>(job);
+    // All 60 are sent in the end, the last one, due after 590 ms, when those before it have taken 50 ms each.
+    expect(answers.map(({ event }) => event)).toEqual(Array.from({ length: 60 }, (_, event) => event));
+    expect(latency.max).toBeGreaterThan(2_000);
+  } finally {
+    await load.stop();
+    await new Promise((resolve) => server.close(resolve));
+  }
 });
 
 it('the verdict finds lost messages, doubled ones and wrong receipts', async () => {

@@ -14,6 +14,8 @@ export type Framework = 'express' | 'fastify';
 export interface Run {
   readonly framework: Framework;
   readonly connections: number;
+  /** Null: as fast as it could. */
+  readonly ratePerSecond: number | null;
   readonly arm: string;
   readonly round: number;
   readonly perSecond: number;
@@ -28,6 +30,8 @@ export interface Run {
 export interface Comparison {
   readonly framework: Framework;
   readonly connections: number;
+  /** The same for all arms, so that they are compared at rest; absent: as fast as each can. */
+  readonly ratePerSecond?: number;
   readonly arms: readonly Arm[];
   readonly rounds: number;
   readonly warmUpMs: number;
@@ -50,20 +54,16 @@ export class IntakeBench {
 
   constructor(private readonly context: BenchContext) {}
 
-  async compare({ framework, connections, arms, rounds, warmUpMs, measureMs }: Comparison): Promise<Run[]> {
+  async compare(comparison: Comparison): Promise<Run[]> {
+    const { framework, connections, ratePerSecond, arms, rounds, warmUpMs, measureMs } = comparison;
+    const pace = ratePerSecond === undefined ? { warmUpMs, measureMs } : { warmUpMs, measureMs, ratePerSecond };
     const server = await this.server(framework);
     const runs: Run[] = [];
     for (let round = 0; round < rounds; round++) {
       for (const arm of rotated(arms, round)) {
-        const job = {
-          origin: server.origin,
-          path: arm.path,
-          connections,
-          warmUpMs,
-          measureMs,
-          duplicateShare: arm.duplicateShare,
-        };
-        const run = { framework, connections, arm: arm.name, round, ...(await this.run(server.worker, arm, job)) };
+        const job = { origin: server.origin, path: arm.path, connections, ...pace, duplicateShare: arm.duplicateShare };
+        const measured = await this.run(server.worker, arm, job);
+        const run = { framework, connections, ratePerSecond: ratePerSecond ?? null, arm: arm.name, round, ...measured };
         runs.push(run);
         this.context.log(
           `intake: ${framework}, ${connections} connections, round ${round + 1}: ${arm.name} ${Math.round(run.perSecond)}/s, p99 ${run.latency.p99.toFixed(1)} ms`,

@@ -37,7 +37,7 @@ export interface Latency {
 export interface LoadResult {
   /** 2xx answers per second within the measured time. */
   readonly perSecond: number;
-  /** Of the pushes that were answered within the measured time, in milliseconds. */
+  /** In milliseconds, of the pushes that were answered within the measured time; at a fixed rate, of those due in it. */
   readonly latency: Latency;
   /** All of them, the warm-up's too. */
   readonly answers: readonly PushAnswer[];
