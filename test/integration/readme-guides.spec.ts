@@ -18,7 +18,8 @@ import { codeBlocks, docProject } from '../support/doc-examples.js';
 import { testRedisUrl } from '../support/redis.js';
 import { waitUntil } from '../support/wait-until.js';
 
-const blocks = ['README.md', 'docs/handlers.md', 'docs/options.md'].flatMap(codeBlocks);
+// Those of docs/brokers.md run in intake/brokers.spec.ts, which needs a broker.
+const blocks = ['README.md', 'docs/handlers.md', 'docs/options.md', 'docs/brokers.md'].flatMap(codeBlocks);
 const project = docProject(blocks);
 const database = await migrated(await createTestDatabase('guides'));
 const secrets = { orders: `whsec_${'b3JkZXJz'.repeat(4)}`, payments: 'secret of the payment provider' };
@@ -55,6 +56,8 @@ test('every example has a name, and none is left out here', () => {
       'main.ts',
       'order-events.spec.ts',
       'order-events.ts',
+      'order-queue.ts',
+      'order-worker.ts',
       'order.ts',
       'push.mjs',
       'shipment-events.ts',
