@@ -6,11 +6,9 @@ export type { BackoffOption, Duration } from './config/index.js';
 export { isDuplicateKey } from './database/index.js';
 export * from './errors/index.js';
 export {
-  type AmbientMessage,
   type BreakerOptions,
   type BreakerSnapshot,
   type CappedCount,
-  currentMessage,
   type Executed,
   type ExecuteOptions,
   type FlightEntry,
@@ -42,14 +40,34 @@ export {
   type WaitCode,
   type WaitReason,
 } from './inbox/index.js';
-
 // See what happens
 export {
+  type AmbientMessage,
+  currentMessage,
   type MailroomEvent,
   type MailroomEventName,
   type MailroomEventOf,
   MailroomEvents,
   type MailroomListener,
 } from './observability/index.js';
+// Send what was committed
+export {
+  type LocalTransport,
+  localTransport,
+  type OutboxAsyncOptions,
+  type OutboxContext,
+  OutboxHandler,
+  type OutboxHandlerOptions,
+  type OutboxKey,
+  OutboxLifecycle,
+  OutboxMessage,
+  OutboxModule,
+  type OutboxOptions,
+  OutboxService,
+  type OutgoingMessage,
+  type SendContext,
+  type SendResult,
+  type Transport,
+} from './outbox/index.js';
 // Check who pushes
 export * from './signature/index.js';

@@ -4,7 +4,7 @@ import type { Candidate } from './candidate.js';
 
 /** Tells that an attempt failed, after its outcome was written. */
 export function announceFailure(
-  events: MailroomEvents,
+  events: Pick<MailroomEvents, 'emit'>,
   candidate: Candidate,
   outcome: Outcome,
   durationMs: number,

@@ -1,11 +1,20 @@
+import type { MailroomEvents } from '../observability/index.js';
 import { crashedKind } from './candidate.js';
-import type { LaneParts } from './lane-parts.js';
+import type { EntityOrderStore } from './entity-order.store.js';
 import type { Recovered } from './recovery.store.js';
 
 /** Tells what recovery did, after its commit, and lets the followers of messages that ended with it come back. */
 export async function announceRecovered(
   recovered: readonly Recovered[],
-  { events, order, box }: Pick<LaneParts, 'events' | 'order' | 'box'>,
+  {
+    events,
+    order,
+    box,
+  }: {
+    readonly events: Pick<MailroomEvents, 'emit'>;
+    readonly order: EntityOrderStore;
+    readonly box: { parksOn(source: string): boolean };
+  },
 ): Promise<void> {
   for (const { orphan, status } of recovered) {
     const facts = { id: orphan.id, source: orphan.source, type: orphan.type, attempt: Number(orphan.attempts) };

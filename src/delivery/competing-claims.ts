@@ -28,8 +28,8 @@ interface Pick {
 /** What was found while choosing. Made anew when the transaction is run again. */
 interface Findings {
   readonly picks: Pick[];
-  readonly unknown: Map<string, DueMessage>;
-  readonly closedOff: Map<string, { readonly message: DueMessage; readonly closedOff: ClosedOff }>;
+  /** By kind: messages that cannot be handled now, and why. */
+  readonly aside: Map<string, { readonly messages: DueMessage[]; readonly why: ClosedOff | 'unknown' }>;
   /** By order unit: the message that its followers wait for. */
   readonly followers: Map<string, string>;
   needsQuiet: boolean;
@@ -84,7 +84,7 @@ export class CompetingClaims {
       taken,
       exhausted: !found.needsQuiet && (!full || (taken.length === 0 && !moved.any)),
       needsQuiet: found.needsQuiet,
-      resumeInMs: earliest(moved.resumeInMs, this.parts.closedOff.resumeInMs(lane)),
+      resumeInMs: earliest(moved.resumeInMs, this.parts.box.resumeInMs(lane)),
       from: read[0]?.due ?? null,
     };
   }
@@ -104,11 +104,15 @@ export class CompetingClaims {
     const places = await this.parts.neighbours?.find(due, this.options.batchSize + 2, tx);
     const picked = new Set<string>();
     for (const message of due) {
-      const kind = `${message.source}\0${message.type}`;
-      if (found.unknown.has(kind) || found.closedOff.has(kind)) continue;
-      const readiness = this.parts.box.readiness(message.source, message.type);
-      if (readiness.kind === 'unknown') found.unknown.set(kind, message);
-      else if (readiness.kind === 'closed-off') found.closedOff.set(kind, { message, closedOff: readiness });
+      const kind = this.parts.box.kindOf(message);
+      const known = found.aside.get(kind);
+      if (known) {
+        known.messages.push(message);
+        continue;
+      }
+      const readiness = this.parts.box.readiness(message);
+      if (readiness.kind === 'unknown') found.aside.set(kind, { messages: [message], why: 'unknown' });
+      else if (readiness.kind === 'closed-off') found.aside.set(kind, { messages: [message], why: readiness });
       if (readiness.kind !== 'ready') continue;
       const { previous = null, next_status = null } = places?.get(message.id) ?? {};
       if (message.open !== null && previous !== null && !picked.has(previous) && !isOurs(previous)) {
@@ -131,38 +135,33 @@ export class CompetingClaims {
   /** Moves out of the way what cannot be handled now. `full`: there is more behind it. */
   private async clear(
     lane: number,
-    { unknown, closedOff, followers }: Findings,
+    { aside, followers }: Findings,
     full: boolean,
   ): Promise<{ readonly any: boolean; readonly resumeInMs: number | null }> {
-    const { order, events } = this.parts;
+    const { order, events, box } = this.parts;
     let any = false;
     let resumeInMs: number | null = null;
     for (const [open, head] of followers) {
       if ((await order.stepAside(open, head)) > 0) any = true;
     }
-    for (const { message, closedOff: closed } of closedOff.values()) {
-      if (closed.pace && !full) {
-        resumeInMs = earliest(resumeInMs, closed.retryInMs);
+    for (const { messages, why } of aside.values()) {
+      if (why !== 'unknown' && why.pace && !full) {
+        resumeInMs = earliest(resumeInMs, why.retryInMs);
         continue;
       }
-      const { source, type } = message;
-      const count = await this.parts.closedOff.putOff(lane, source, type, closed);
-      if (count === 0) continue;
+      const count = await box.putOff(lane, messages, why);
+      const [first] = messages;
+      if (count === 0 || !first) continue;
       any = true;
-      events.emit({ name: 'put-off', source, type, count, reason: closed.reason });
-    }
-    for (const { source, type } of unknown.values()) {
-      const count = await this.parts.unknown.meet(lane, source, type);
-      if (count === 0) continue;
-      any = true;
-      events.emit({ name: 'put-off', source, type, count, reason: 'no handler in this instance' });
+      const reason = why === 'unknown' ? 'no handler in this instance' : why.reason;
+      events.emit({ name: 'put-off', source: first.source, type: first.type, count, reason });
     }
     return { any, resumeInMs };
   }
 }
 
 function nothingFound(): Findings {
-  return { picks: [], unknown: new Map(), closedOff: new Map(), followers: new Map(), needsQuiet: false };
+  return { picks: [], aside: new Map(), followers: new Map(), needsQuiet: false };
 }
 
 function giveBack({ picks }: Findings): void {

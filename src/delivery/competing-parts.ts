@@ -1,21 +1,38 @@
 import type { DataSource } from 'typeorm';
 import type { MailroomEvents } from '../observability/index.js';
-import type { Candidate } from './candidate.js';
+import type { Candidate, DueMessage } from './candidate.js';
 import type { ClaimStore } from './claim.store.js';
 import type { HeldClaim } from './claims-in-hand.js';
-import type { ClosedOffKinds } from './closed-off-kinds.js';
 import type { EntityOrderStore } from './entity-order.store.js';
 import type { HandlerSession } from './handler-session.js';
-import type { LaneBox, LaneHandler, Permit } from './lane-handler.js';
+import type { ClosedOff, LaneHandler, Permit, Readiness } from './lane-handler.js';
 import type { NeighbourLookup } from './neighbours.js';
 import type { OutcomeBatch } from './outcome-batch.js';
 import type { OutcomeWriter } from './outcome-writer.js';
+import type { Kind } from './paused-kinds.js';
 import type { Stragglers } from './stragglers.js';
-import type { UnknownTypes } from './unknown-types.js';
+
+/** What the engine asks a box whose consumers compete. All but `putOff` is answered from memory. */
+export interface CompetingBox {
+  /** Messages of one kind can be handled or cannot, together. */
+  kindOf(message: DueMessage): string;
+  readiness(message: DueMessage): Readiness;
+  /** True: after a failure the order unit stays closed until a person decides. */
+  parksOn(source: string): boolean;
+  /** Kinds that are not even looked at. */
+  paused(): readonly Kind[];
+  /**
+   * Gives messages of one kind, of which some were read, a later due time; returns how many. They are at a limit or
+   * behind a breaker, or nothing here knows them ('unknown').
+   */
+  putOff(lane: number, messages: readonly DueMessage[], why: ClosedOff | 'unknown'): Promise<number>;
+  /** Milliseconds until messages that were put off for a limit are due again; null: none are. */
+  resumeInMs(lane: number): number | null;
+}
 
 /** What competing consumers of one box work with. */
 export interface CompetingParts {
-  readonly box: LaneBox;
+  readonly box: CompetingBox;
   /** Who claims: goes to `claimed_by`. */
   readonly owner: string;
   readonly store: ClaimStore;
@@ -24,10 +41,8 @@ export interface CompetingParts {
   readonly neighbours: NeighbourLookup | null;
   readonly writer: OutcomeWriter;
   readonly successes: OutcomeBatch;
-  readonly unknown: UnknownTypes;
-  readonly closedOff: ClosedOffKinds;
   readonly stragglers: Stragglers;
-  readonly events: MailroomEvents;
+  readonly events: Pick<MailroomEvents, 'emit'>;
   readonly dataSource: DataSource;
   newSession(): HandlerSession;
 }

@@ -152,7 +152,7 @@ export class CompetingPump {
     if (state.idle && !(await this.parts.store.hasDue(lane, this.parts.box.paused()))) {
       this.leaveAlone(
         lane,
-        Math.min(this.options.pauseMs, this.parts.closedOff.resumeInMs(lane) ?? Number.POSITIVE_INFINITY),
+        Math.min(this.options.pauseMs, this.parts.box.resumeInMs(lane) ?? Number.POSITIVE_INFINITY),
       );
       return null;
     }

@@ -21,16 +21,27 @@
  * deadlock; it timed out. Effects outside the database may then happen twice.
  */
 
+export { announceFailure, attemptFacts } from './announce-failure.js';
 export { announceRecovered } from './announce-recovered.js';
 export { type AttemptEnd, runAttempt } from './attempt.js';
+export { outcomeOfFailure } from './attempt-outcome.js';
 export type { BatchRules, BatchTools } from './batch-rules.js';
 export { type BoxTable, quoteIdentifier } from './box-table.js';
-export type { Candidate } from './candidate.js';
+export type { Candidate, DueMessage } from './candidate.js';
+export type { Claim } from './claim.js';
 export { ClaimStore } from './claim.store.js';
 export { newClaimToken } from './claim-token.js';
+export { ClaimsInHand, type HeldClaim } from './claims-in-hand.js';
 export { ClosedOffKinds } from './closed-off-kinds.js';
 export { CompetingAttempt } from './competing-attempt.js';
-export type { CompetingOptions, CompetingParts, CompetingWork, InHand, JobEnd } from './competing-parts.js';
+export type {
+  CompetingBox,
+  CompetingOptions,
+  CompetingParts,
+  CompetingWork,
+  InHand,
+  JobEnd,
+} from './competing-parts.js';
 export type { PassEnd } from './competing-pump.js';
 export { CompetingRunner } from './competing-runner.js';
 export { EntityOrderStore, type SweepPosition } from './entity-order.store.js';
@@ -47,11 +58,13 @@ export { LaneRound, type RoundEnd } from './lane-round.js';
 export { NeighbourLookup } from './neighbours.js';
 export { OneByOne } from './one-by-one.js';
 export { OutcomeBatch } from './outcome-batch.js';
-export { OutcomeWriter } from './outcome-writer.js';
+export type { Completion } from './outcome-columns.js';
+export { type Authority, OutcomeWriter } from './outcome-writer.js';
 export { type Kind, PausedKinds } from './paused-kinds.js';
 export { PutOffStore } from './put-off.store.js';
 export { type Recovered, type RecoveryPolicy, RecoveryStore, recoveryBatch } from './recovery.store.js';
 export { ReorderStore } from './reorder.store.js';
+export { SessionPool } from './session-pool.js';
 export { Solitude } from './solitude.js';
 export { Stragglers } from './stragglers.js';
 export { UnknownTypes } from './unknown-types.js';

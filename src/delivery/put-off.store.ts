@@ -42,4 +42,19 @@ export class PutOffStore {
     );
     return ids.length;
   }
+
+  /** Puts off messages that were read, if they are still pending; returns how many. Locks: them, by primary key. */
+  async putOffThese(ids: readonly string[], delayMs: number): Promise<number> {
+    if (ids.length === 0) return 0;
+    const { name, id } = this.table;
+    const result = await this.pool.withConnection((connection) =>
+      connection.query(
+        `UPDATE ${name} FORCE INDEX (PRIMARY)
+            SET next_attempt_at = UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND, updated_at = UTC_TIMESTAMP(3)
+          WHERE ${id} IN (${ids.map(() => '?').join(', ')}) AND status = 'pending' ORDER BY ${id}`,
+        [Math.round(delayMs * 1000), ...ids],
+      ),
+    );
+    return result.affectedRows;
+  }
 }

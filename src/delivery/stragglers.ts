@@ -19,7 +19,7 @@ export class Stragglers {
   constructor(
     private readonly store: { abandon(completion: Completion): Promise<boolean> },
     private readonly order: EntityOrderStore,
-    private readonly events: MailroomEvents,
+    private readonly events: Pick<MailroomEvents, 'emit'>,
   ) {}
 
   /** How many handlers are still running past their time. */

@@ -23,10 +23,9 @@ import {
 } from '../delivery/index.js';
 import { InstanceMembership, LeaseKeeper, LeaseRowStore, newInstanceId, openGate, RedisGate } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
-import { Backlog, HandlerLatency, Pressure } from '../pressure/index.js';
+import { Backlog, breakerRules, HandlerLatency, Pressure } from '../pressure/index.js';
 import { sourceRules } from './admission-options.js';
 import { BacklogStore } from './backlog.store.js';
-import { breakerRules } from './breaker-options.js';
 import { CompetingConsumption, competingParts } from './competing-consumption.js';
 import { EntityReleaseStore } from './entity-release.store.js';
 import { HandlerAdmission } from './handler-admission.js';

@@ -4,6 +4,7 @@ import {
   type BoxTable,
   ClaimStore,
   CompetingAttempt,
+  type CompetingBox,
   type CompetingParts,
   CompetingRunner,
   type LaneParts,
@@ -88,21 +89,34 @@ export class CompetingConsumption implements Consumption {
 
 /** Unordered: the order of entities is not looked at. */
 export function competingParts(parts: LaneParts, pool: ControlPool, table: BoxTable): CompetingParts {
-  const { box, order, unknown, closedOff, events, dataSource, newSession, keeper } = parts;
+  const { order, events, dataSource, newSession, keeper } = parts;
   const store = new ClaimStore(pool, table);
   return {
-    box,
+    box: competingBox(parts),
     owner: keeper.owner,
     store,
     order,
     neighbours: null,
     writer: new OutcomeWriter(store, table.words),
     successes: new OutcomeBatch(store),
-    unknown,
-    closedOff,
     stragglers: new Stragglers(store, order, events),
     events,
     dataSource,
     newSession: () => newSession(),
+  };
+}
+
+function competingBox({ box, unknown, closedOff }: LaneParts): CompetingBox {
+  return {
+    kindOf: ({ source, type }) => `${source}\0${type}`,
+    readiness: ({ source, type }) => box.readiness(source, type),
+    parksOn: (source) => box.parksOn(source),
+    paused: () => box.paused(),
+    putOff: async (lane, [first], why) => {
+      if (!first) return 0;
+      const { source, type } = first;
+      return why === 'unknown' ? unknown.meet(lane, source, type) : closedOff.putOff(lane, source, type, why);
+    },
+    resumeInMs: (lane) => closedOff.resumeInMs(lane),
   };
 }

@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { type BackoffOption, backoff, count, type Duration, duration, flag, parseOptions } from '../config/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { GivenRedisClient } from '../lease/index.js';
+import { type BreakerOptions, breakerRules, breakerSchema } from '../pressure/index.js';
 import { type AdmissionLimits, limitSchemas, sourceRules } from './admission-options.js';
-import { type BreakerOptions, breakerRules, breakerSchema } from './breaker-options.js';
 import { type ResolvedSource, type SourceOptions, sourceSchema } from './source-options.js';
 
 /** Options of `InboxModule.forRoot`. Durations are milliseconds or text such as '30s'. */

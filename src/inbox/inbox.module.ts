@@ -3,7 +3,7 @@ import { DiscoveryModule, DiscoveryService, HttpAdapterHost, MetadataScanner } f
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import type { DataSource } from 'typeorm';
-import { MailroomEvents } from '../observability/index.js';
+import { MailroomEvents, MailroomEventsModule } from '../observability/index.js';
 import { buildInbox, type InboxParts } from './build-inbox.js';
 import { HandlerExplorer } from './handler-explorer.js';
 import { InboxLifecycle } from './inbox.lifecycle.js';
@@ -46,10 +46,9 @@ function moduleOf(
   return {
     module: InboxModule,
     global: true,
-    imports: [...imports, DiscoveryModule],
+    imports: [...imports, DiscoveryModule, MailroomEventsModule],
     providers: [
       options,
-      MailroomEvents,
       {
         provide: inboxPartsToken,
         // Timers are shown in @nestjs/schedule's registry where the application imports ScheduleModule.
@@ -75,6 +74,6 @@ function moduleOf(
           new InboxLifecycle(parts, explorer, adapters),
       },
     ],
-    exports: [InboxService, MailroomEvents, inboxPartsToken, InboxLifecycle],
+    exports: [InboxService, MailroomEventsModule, inboxPartsToken, InboxLifecycle],
   };
 }

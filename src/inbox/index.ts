@@ -13,8 +13,8 @@
  * Windows in which a handler runs again for the same message: its process ended, was frozen or lost its lane before the
  * commit; its transaction lost a deadlock; it timed out. Effects outside the database can then happen twice.
  */
-export { type AmbientMessage, currentMessage } from './ambient-message.js';
-export type { BreakerOptions } from './breaker-options.js';
+
+export type { BreakerOptions } from '../pressure/index.js';
 export { buildInbox, type InboxParts, type InboxSurroundings } from './build-inbox.js';
 export type { BreakerSnapshot } from './handler-admission.js';
 export type { Executed, ExecuteOptions } from './immediate-execution.js';

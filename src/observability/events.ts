@@ -37,6 +37,22 @@ export type MailroomEvent =
       readonly type: string;
       readonly state: 'closed' | 'open' | 'half-open';
     }
+  | { readonly name: 'transport-breaker'; readonly transport: string; readonly state: 'closed' | 'open' | 'half-open' }
+  | (OutgoingFacts & { readonly name: 'sent'; readonly durationMs: number })
+  | (OutgoingFacts & {
+      readonly name: 'send-retrying';
+      readonly durationMs: number;
+      readonly errorKind: string;
+      readonly delayMs: number;
+    })
+  | (OutgoingFacts & { readonly name: 'dead'; readonly durationMs: number; readonly errorKind: string })
+  | (OutgoingFacts & { readonly name: 'parked' })
+  | (OutgoingFacts & { readonly name: 'send-released' })
+  | (OutgoingFacts & { readonly name: 'send-lost'; readonly reason: string })
+  | (OutgoingFacts & { readonly name: 'send-recovered'; readonly status: 'pending' | 'failed' })
+  | { readonly name: 'outbox-put-off'; readonly topic: string; readonly count: number; readonly reason: string }
+  | { readonly name: 'relay-pass'; readonly end: string; readonly messages: number; readonly durationMs: number }
+  | { readonly name: 'relay-failed'; readonly error: unknown }
   | { readonly name: 'lease-lost'; readonly lease: string; readonly reason: string }
   | { readonly name: 'lease-renewed'; readonly lease: string; readonly tookMs: number }
   | { readonly name: 'lease-renewal-failed'; readonly lease: string }
@@ -53,6 +69,13 @@ interface MessageFacts {
   readonly id: string;
   readonly source: string;
   readonly type: string;
+  readonly attempt: number;
+}
+
+/** Of a message on its way out; the id is that of its row. */
+interface OutgoingFacts {
+  readonly id: string;
+  readonly topic: string;
   readonly attempt: number;
 }
 

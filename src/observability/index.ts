@@ -3,6 +3,8 @@
  * message is emitted after its outcome was committed, so it is never about something that was rolled back. After a
  * crash an event may be missing; the table is the truth.
  */
+
+export { type AmbientMessage, currentMessage, withCurrentMessage } from './ambient-message.js';
 export {
   type MailroomEvent,
   type MailroomEventName,
@@ -10,3 +12,4 @@ export {
   MailroomEvents,
   type MailroomListener,
 } from './events.js';
+export { MailroomEventsModule } from './events.module.js';

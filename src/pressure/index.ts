@@ -11,6 +11,7 @@
  */
 export { Backlog, type BacklogLimits, type BacklogReason, type BacklogSample } from './backlog.js';
 export { Breaker, type BreakerCall, type BreakerRules, type BreakerState, type CallResult } from './breaker.js';
+export { type BreakerOptions, breakerRules, breakerSchema } from './breaker-options.js';
 export { HandlerLatency } from './handler-latency.js';
 export { Limiter, type Limits, type Place } from './limiter.js';
 export { type Excess, Pressure, type SourceRules } from './pressure.js';

@@ -99,7 +99,7 @@ describe('docs/options.md', () => {
   test('lists exactly the options of the module', () => {
     const keys = schemaKeys('src/inbox/inbox-options.ts', 'schema').flatMap((key) =>
       key === 'breaker'
-        ? schemaKeys('src/inbox/breaker-options.ts', 'breakerSchema').map((inner) => `breaker.${inner}`)
+        ? schemaKeys('src/pressure/breaker-options.ts', 'breakerSchema').map((inner) => `breaker.${inner}`)
         : [key],
     );
     expect(keys).toContain('lease.ttl');

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { count, type Duration, duration } from '../config/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
-import type { BreakerRules } from '../pressure/index.js';
+import type { BreakerRules } from './breaker.js';
 
 /** When messages of a (source, type) are not handled for a while, because too many of the recent attempts failed. */
 export interface BreakerOptions {
@@ -31,13 +31,19 @@ export const breakerSchema = z.strictObject({
   slowRate: share.optional(),
 });
 
-/** @throws InvalidOptionsError for slowRate without slowCall */
-export function breakerRules(options: z.output<typeof breakerSchema> | false): BreakerRules | null {
+/**
+ * @param path of the option, for errors
+ * @throws InvalidOptionsError for slowRate without slowCall
+ */
+export function breakerRules(
+  options: z.output<typeof breakerSchema> | false,
+  path = 'inbox.breaker',
+): BreakerRules | null {
   if (options === false) return null;
   const { window, failureRate, minimumCalls, openFor, slowCall, slowRate } = options;
   if (slowRate !== undefined && slowCall === undefined) {
     throw new InvalidOptionsError(
-      'inbox.breaker.slowRate',
+      `${path}.slowRate`,
       slowRate,
       'write slowCall beside it, the duration from which on an attempt is slow, or leave it out',
     );

@@ -1,6 +1,7 @@
 // The breaker's options: defaults, and what is refused.
-import { breakerRules } from '../../../src/inbox/breaker-options.js';
+
 import { type InboxOptions, resolveInboxOptions } from '../../../src/inbox/inbox-options.js';
+import { breakerRules } from '../../../src/pressure/index.js';
 
 const rules = (breaker?: unknown) => {
   const options: InboxOptions = { sources: {}, ...(breaker === undefined ? {} : { breaker: breaker as never }) };

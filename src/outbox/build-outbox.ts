@@ -1,0 +1,89 @@
+import type { SchedulerRegistry } from '@nestjs/schedule';
+import type { DataSource } from 'typeorm';
+import { ControlPool, detectDialect } from '../database/index.js';
+import {
+  ClaimStore,
+  type CompetingParts,
+  EntityOrderStore,
+  HandlerSession,
+  NeighbourLookup,
+  OutcomeBatch,
+  OutcomeWriter,
+  PutOffStore,
+  RecoveryStore,
+  Stragglers,
+  UnknownTypes,
+} from '../delivery/index.js';
+import { newInstanceId } from '../lease/index.js';
+import type { MailroomEvents } from '../observability/index.js';
+import { breakerRules } from '../pressure/index.js';
+import { CommitWatcher } from './commit-watcher.js';
+import { OutboxHandlerRegistry } from './handler-registry.js';
+import { OutboxService } from './outbox.service.js';
+import { outboxEvents } from './outbox-events.js';
+import { type OutboxOptions, type ResolvedOutboxOptions, resolveOutboxOptions } from './outbox-options.js';
+import { outboxTable } from './outbox-table.js';
+import { ReceiverStore } from './receiver.store.js';
+import { Relay } from './relay.js';
+import { RelayBox } from './relay-box.js';
+import { TransportBreakers } from './transport-breakers.js';
+
+/** Time beyond its timeout after which the server ends the connection of a handler whose process is frozen. */
+const waitSlackSeconds = 30;
+
+/** The outbox, put together. */
+export interface OutboxParts {
+  readonly options: ResolvedOutboxOptions;
+  readonly registry: OutboxHandlerRegistry;
+  readonly pool: ControlPool;
+  readonly relay: Relay;
+  readonly service: OutboxService;
+  /** Ends what was begun when it was built. */
+  unwatch(): void;
+}
+
+export interface OutboxSurroundings {
+  readonly dataSource: DataSource;
+  readonly events: MailroomEvents;
+  readonly scheduler: SchedulerRegistry | undefined;
+}
+
+/** @throws InvalidOptionsError when the options are wrong */
+export function buildOutbox(given: OutboxOptions, { dataSource, events, scheduler }: OutboxSurroundings): OutboxParts {
+  const options = resolveOutboxOptions(given);
+  const pool = new ControlPool(dataSource, { size: options.controlPool });
+  const registry = new OutboxHandlerRegistry(options);
+  const breakers = new TransportBreakers(breakerRules(options.breaker, 'outbox.breaker'), events);
+  const putOff = new PutOffStore(pool, outboxTable);
+  const box = new RelayBox(options, registry, breakers, pool, putOff, new UnknownTypes(putOff));
+  const store = new ClaimStore(pool, outboxTable);
+  const order = new EntityOrderStore(pool, outboxTable);
+  const told = outboxEvents(events);
+  const dialect = () => detectDialect(pool);
+  const parts: CompetingParts = {
+    box,
+    owner: newInstanceId(),
+    store,
+    order,
+    neighbours: new NeighbourLookup(pool, outboxTable),
+    writer: new OutcomeWriter(store, outboxTable.words),
+    successes: new OutcomeBatch(store),
+    stragglers: new Stragglers(store, order, told),
+    events: told,
+    dataSource,
+    newSession: () =>
+      new HandlerSession(dataSource, dialect, Math.ceil(registry.longestTimeoutMs() / 1000) + waitSlackSeconds),
+  };
+  const receivers = new ReceiverStore(pool);
+  const recovery = new RecoveryStore(pool, outboxTable, box);
+  const relay = new Relay(options, { parts, box, breakers, receivers, recovery, events }, scheduler);
+  const watcher = new CommitWatcher(() => relay.wake());
+  return {
+    options,
+    registry,
+    pool,
+    relay,
+    service: new OutboxService(watcher, relay, receivers),
+    unwatch: watcher.watch(dataSource),
+  };
+}

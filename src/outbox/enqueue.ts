@@ -1,0 +1,100 @@
+import type { EntityManager, QueryRunner } from 'typeorm';
+import { isStatementResult, saysInTransaction } from '../database/index.js';
+import { TransactionRequiredError } from '../errors/transaction-required.error.js';
+import type { MessageRow } from './message-row.js';
+
+/** Rows that one INSERT carries at most: further ones go with the next. */
+const rowsPerInsert = 200;
+/** Payload bytes that one INSERT carries at most; escaping doubles them. */
+const bytesPerInsert = 1_048_576;
+
+const columns = `message_id, topic, message_key, receiver, sequence, subject, headers, content_type, payload, status,
+  next_attempt_at, open_unit, created_at, updated_at`;
+const values = `(?, ?, ?, ?, ?, ?, CONVERT(? USING utf8mb4), ?, ?, 'pending', UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND, ?,
+  UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))`;
+
+/**
+ * Inserts messages through the caller's own transaction: they exist if and only if it commits. One statement, more only
+ * above 200 messages or 1 MiB of payload, and one more for each key with `strictOrder`.
+ * @throws TransactionRequiredError when there is no transaction, or when the server says that it is over: a deadlock
+ *   that was swallowed, or DDL. Then what was inserted is taken back.
+ */
+export async function insertMessages(manager: EntityManager, rows: readonly MessageRow[]): Promise<QueryRunner> {
+  const runner = openRunner(manager);
+  await lockUnits(runner, rows);
+  for (const batch of batches(rows)) {
+    const result = (await runner.query(
+      `INSERT INTO outbox_message (${columns}) VALUES ${batch.map(() => values).join(', ')}`,
+      batch.flatMap(valuesOf),
+    )) as unknown;
+    if (isStatementResult(result) && !saysInTransaction(result)) {
+      await takeBack(runner, batch);
+      throw new TransactionRequiredError(
+        'OutboxService.enqueue: the server says that no transaction is open, although the manager does: a deadlock rolled it back and was swallowed, or a DDL statement committed it. Nothing was enqueued; let the first error end the transaction',
+      );
+    }
+  }
+  return runner;
+}
+
+function openRunner(manager: EntityManager): QueryRunner {
+  const runner = manager?.queryRunner;
+  if (runner && !runner.isReleased && runner.isTransactionActive) return runner;
+  throw new TransactionRequiredError(
+    'OutboxService.enqueue: the manager has no open transaction. Call it inside dataSource.transaction(async (manager) => ...) with that manager, or with ctx.manager in a handler',
+  );
+}
+
+/** Transactions that enqueue for the same unit go one after the other: the row stays locked until the commit. */
+async function lockUnits(runner: QueryRunner, rows: readonly MessageRow[]): Promise<void> {
+  const units = new Set(rows.flatMap(({ strictOrder, unit }) => (strictOrder && unit !== null ? [unit] : [])));
+  // In one order everywhere, so that two transactions with two keys each do not wait for each other.
+  for (const unit of [...units].sort()) {
+    await runner.query(
+      'INSERT INTO mailroom_order_key (order_unit, used_at) VALUES (?, UTC_TIMESTAMP(3)) ON DUPLICATE KEY UPDATE used_at = UTC_TIMESTAMP(3)',
+      [unit],
+    );
+  }
+}
+
+/** They were committed by themselves, so they have to be deleted by themselves. A relay that was quicker has sent them. */
+async function takeBack(runner: QueryRunner, batch: readonly MessageRow[]): Promise<void> {
+  const ids = batch.map(({ messageId }) => messageId);
+  await runner.query(
+    `DELETE FROM outbox_message WHERE message_id IN (${ids.map(() => '?').join(', ')}) AND status = 'pending'`,
+    ids,
+  );
+}
+
+function valuesOf(row: MessageRow): unknown[] {
+  return [
+    row.messageId,
+    row.topic,
+    row.key,
+    row.receiver,
+    row.sequence,
+    row.subject,
+    row.headers,
+    row.contentType,
+    row.payload,
+    row.delayMs * 1000,
+    row.unit,
+  ];
+}
+
+function batches(rows: readonly MessageRow[]): MessageRow[][] {
+  const all: MessageRow[][] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    const last = all.at(-1);
+    const size = row.payload.length + (row.headers?.length ?? 0);
+    if (last && last.length < rowsPerInsert && bytes + size <= bytesPerInsert) {
+      last.push(row);
+      bytes += size;
+    } else {
+      all.push([row]);
+      bytes = size;
+    }
+  }
+  return all;
+}

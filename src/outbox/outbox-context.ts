@@ -1,0 +1,14 @@
+import type { Logger } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+
+/** What an `@OutboxHandler` method gets beside the message. */
+export interface OutboxContext {
+  /** Its statements commit together with the sent mark. The transaction opens at the first one. */
+  readonly manager: EntityManager;
+  /** Aborted on timeout, when the claim is lost, and at the shutdown deadline. */
+  readonly signal: AbortSignal;
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  readonly messageId: string;
+  readonly logger: Logger;
+}

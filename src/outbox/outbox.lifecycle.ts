@@ -1,0 +1,69 @@
+import {
+  type BeforeApplicationShutdown,
+  Logger,
+  type OnApplicationBootstrap,
+  type OnApplicationShutdown,
+  type OnModuleInit,
+} from '@nestjs/common';
+import type { DiscoveryService, MetadataScanner } from '@nestjs/core';
+import { detectDialect, unsupportedServer } from '../database/index.js';
+import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import type { OutboxParts } from './build-outbox.js';
+import { exploreOutboxHandlers } from './handler-explorer.js';
+
+/** Starts and stops the relay with the application. Everything of ours ends before TypeORM closes. */
+export class OutboxLifecycle
+  implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown, OnApplicationShutdown
+{
+  private readonly logger = new Logger('OutboxModule');
+  private stopping: Promise<void> | undefined;
+
+  constructor(
+    private readonly parts: OutboxParts,
+    private readonly discovery: DiscoveryService,
+    private readonly scanner: MetadataScanner,
+  ) {}
+
+  async onModuleInit(): Promise<void> {
+    exploreOutboxHandlers(this.discovery, this.scanner, this.parts.registry);
+    try {
+      const problem = unsupportedServer(await detectDialect(this.parts.pool));
+      if (problem) throw new InvalidOptionsError('dataSource', undefined, problem);
+    } catch (error) {
+      if (error instanceof InvalidOptionsError) throw error;
+      this.logger.warn({ msg: 'the database could not be asked for its version', error: (error as Error).message });
+    }
+  }
+
+  onApplicationBootstrap(): void {
+    const { options, relay } = this.parts;
+    if (!options.enabled)
+      this.logger.warn('outbox.enabled is false: messages are enqueued, but nothing sends them from this instance');
+    relay.start();
+  }
+
+  /** Before the HTTP server and the DataSource close. */
+  beforeApplicationShutdown(): Promise<void> {
+    this.stopping ??= this.drain();
+    return this.stopping;
+  }
+
+  /** When start-up failed half-way, Nest calls this alone. */
+  async onApplicationShutdown(): Promise<void> {
+    await this.beforeApplicationShutdown();
+  }
+
+  private async drain(): Promise<void> {
+    const { options, relay, pool, unwatch } = this.parts;
+    unwatch();
+    await relay.stop(options.shutdown.deadline);
+    for (const [name, transport] of Object.entries(options.transports)) {
+      try {
+        if ('close' in transport) await transport.close?.();
+      } catch (error) {
+        this.logger.warn({ msg: 'a transport could not be closed', transport: name, error: (error as Error).message });
+      }
+    }
+    await pool.close();
+  }
+}

@@ -1,0 +1,71 @@
+import type { EntityManager } from 'typeorm';
+import type { PassEnd } from '../delivery/index.js';
+import { InvalidMessageError } from '../errors/invalid-message.error.js';
+import { currentMessage } from '../observability/index.js';
+import type { CommitWatcher } from './commit-watcher.js';
+import { insertMessages } from './enqueue.js';
+import { keyBytes, messageRow } from './message-row.js';
+import type { OutboxKey, OutgoingMessage } from './outgoing-message.js';
+import type { ReceiverStore } from './receiver.store.js';
+import type { Relay } from './relay.js';
+
+/** Messages that one call takes at most. */
+const mostMessages = 10_000;
+
+/** Enqueues messages in the caller's transaction, and steers their sending. Exported by `OutboxModule`. */
+export class OutboxService {
+  constructor(
+    private readonly watcher: CommitWatcher,
+    private readonly relay: Relay,
+    private readonly receivers: ReceiverStore,
+  ) {}
+
+  /**
+   * Enqueues through the caller's EntityManager: the messages leave if and only if its transaction commits, at least once
+   * each. One statement for up to 200 messages; one more for each key with `strictOrder`.
+   * @returns the message ids, in order; the same on every attempt, for the receiving side to drop repetitions
+   * @throws TransactionRequiredError when the manager has no open transaction
+   * @throws InvalidMessageError naming the field; nothing was sent then
+   * @example
+   * await dataSource.transaction(async (manager) => {
+   *   await manager.update(Order, id, { status: 'paid' });
+   *   await outbox.enqueue(manager, { topic: 'order.paid', key: id, payload: { id } });
+   * });
+   */
+  async enqueue(manager: EntityManager, messages: OutgoingMessage | readonly OutgoingMessage[]): Promise<string[]> {
+    const list: readonly OutgoingMessage[] = isList(messages) ? messages : [messages];
+    if (list.length > mostMessages)
+      throw new InvalidMessageError('messages', `${list.length} at once; write at most ${mostMessages} in one call`);
+    const { traceparent } = currentMessage() ?? {};
+    const rows = list.map((message) => messageRow(message, traceparent === undefined ? {} : { traceparent }));
+    const runner = await insertMessages(manager, rows);
+    if (rows.length > 0) this.watcher.note(runner);
+    return rows.map(({ messageId }) => messageId);
+  }
+
+  /**
+   * Somebody can be reached again: its parked messages are due at once, in order. Call it whenever a receiver connects.
+   * Returns how many were parked.
+   */
+  async wakeReceiver(receiver: OutboxKey): Promise<{ readonly woken: number }> {
+    const bytes = keyBytes(receiver, 'receiver', 255);
+    if (bytes === null) throw new InvalidMessageError('receiver', 'write whom to wake');
+    const woken = await this.receivers.wake(bytes);
+    this.relay.wake();
+    return { woken };
+  }
+
+  /** One pass of the relay now, whether or not sending is enabled: for tests and scripts. */
+  runOnce(): Promise<PassEnd> {
+    return this.relay.runOnce();
+  }
+
+  /** One pass over what owners left behind and what is parked, now. For tests and scripts. */
+  recoverOnce(): Promise<void> {
+    return this.relay.tend();
+  }
+}
+
+function isList(messages: OutgoingMessage | readonly OutgoingMessage[]): messages is readonly OutgoingMessage[] {
+  return Array.isArray(messages);
+}
