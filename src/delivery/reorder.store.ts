@@ -1,7 +1,7 @@
 import type { ControlPool, Row } from '../database/index.js';
 import type { BoxTable } from './box-table.js';
 import type { Send } from './lane.store.js';
-import { type OpenMessage, type ReorderRule, type Turn, TurnOrder } from './turn.js';
+import { isWaiting, type OpenMessage, type ReorderRule, type Turn, TurnOrder } from './turn.js';
 
 /** Open messages of an entity that are looked at; those that arrived after them take part when they come within. */
 const lookSize = 200;
@@ -171,8 +171,9 @@ export class ReorderStore {
     head: OpenMessage,
   ): { readonly sql: string; readonly values: readonly unknown[] } {
     const { id, source, type } = this.table;
-    const headIsReordered = new TurnOrder(rule, from).isReordered(head);
-    if (others === 'all' || (others === 'later ones' && !headIsReordered)) return { sql: 'FALSE', values: [] };
+    // Who is in work, or closed the entity, is before everything, whatever its sequence.
+    const isOneOfThem = isWaiting(head) && new TurnOrder(rule, from).isReordered(head);
+    if (others === 'all' || (others === 'later ones' && !isOneOfThem)) return { sql: 'FALSE', values: [] };
     const reordered = `${source} = ? AND ${type} IN (${[...rule.types].map(() => '?').join(', ')}) AND m.sequence IS NOT NULL`;
     if (others === 'its like') return { sql: reordered, values: [from, ...rule.types] };
     return {

@@ -50,7 +50,7 @@ export class TurnOrder {
   ) {}
 
   headOf(open: readonly OpenMessage[]): OpenMessage | null {
-    const closed = open.find(({ status }) => status !== 'pending' && status !== 'held');
+    const closed = open.find((message) => !isWaiting(message));
     const first = closed ?? open[0];
     if (!first || closed || !this.isReordered(first)) return first ?? null;
     return this.inOrder(open, first.lane)[0] ?? first;
@@ -84,8 +84,13 @@ export class TurnOrder {
 }
 
 /** Not in work, and not waiting for a retry or for having been put off. */
-function canCome({ status, is_due, in_window }: OpenMessage): boolean {
-  return (status === 'pending' || status === 'held') && (is_due === '1' || in_window === '1');
+function canCome(message: OpenMessage): boolean {
+  return isWaiting(message) && (message.is_due === '1' || message.in_window === '1');
+}
+
+/** Neither in work nor failed. */
+export function isWaiting({ status }: OpenMessage): boolean {
+  return status === 'pending' || status === 'held';
 }
 
 function bySequenceThenId(a: OpenMessage, b: OpenMessage): number {

@@ -21,7 +21,7 @@ export class InboxInsight {
   }
 
   why(id: string): Promise<WaitReason> {
-    return whyWaiting(id, this.pool, this.table, this.checkKind);
+    return whyWaiting(id, this.pool, this.table, this.checkKind, this.live.parts.order.reorder);
   }
 
   private readonly checkKind: KindCheck = (source, type) => {

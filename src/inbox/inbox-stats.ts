@@ -7,7 +7,7 @@ import type { LateCount, LateMessages } from './late-messages.js';
 
 /** What runs in this process. */
 export interface LiveParts {
-  readonly parts: Pick<LaneParts, 'box' | 'keeper'>;
+  readonly parts: Pick<LaneParts, 'box' | 'keeper' | 'order'>;
   readonly inFlight: InFlight;
   readonly admission: HandlerAdmission;
   readonly late: LateMessages;

@@ -1,5 +1,5 @@
 import type { ControlPool, Row } from '../database/index.js';
-import type { BoxTable } from '../delivery/index.js';
+import type { BoxTable, ReorderStore } from '../delivery/index.js';
 import type { InboxStatus } from '../message/inbox-status.js';
 
 /**
@@ -8,7 +8,7 @@ import type { InboxStatus } from '../message/inbox-status.js';
  * - unknown-id: there is no such message (any more)
  * - done, failed: finished; a failed one waits for a person
  * - handling: an owner has claimed it
- * - behind: an older message of its entity is not finished
+ * - behind: a message of its entity that comes first is not finished
  * - later: its due time has not come: a retry, a delay, or it was put off
  * - paused, no-handler, closed-off: this process does not handle its kind now (closed-off: breaker or limit)
  * - due: nothing stands in its way; its lane will come to it
@@ -60,6 +60,7 @@ export async function whyWaiting(
   pool: ControlPool,
   table: BoxTable,
   checkKind: KindCheck,
+  reorder: ReorderStore | null = null,
 ): Promise<WaitReason> {
   const row = /^\d{1,20}$/.test(id) ? await stateOf(id, pool, table) : undefined;
   if (!row) return { id, code: 'unknown-id', text: 'there is no message with this id', status: null };
@@ -79,7 +80,7 @@ export async function whyWaiting(
     case 'pending':
     case 'held':
   }
-  const before = row.open === null ? null : await olderOf(id, row.open, pool, table);
+  const before = row.open === null ? null : await headBefore(id, row, row.open, pool, table, reorder);
   if (before) {
     const state = before.status === 'failed' ? 'failed and parked its entity' : `is ${before.status}`;
     return reason('behind', `it is held behind message ${before.id} of its entity, which ${state}`);
@@ -103,6 +104,21 @@ async function stateOf(id: string, pool: ControlPool, table: BoxTable): Promise<
     [id],
   );
   return rows[0];
+}
+
+/** The unfinished message of its entity that has to be handled before it. */
+async function headBefore(
+  id: string,
+  { source, due }: StoredState,
+  open: string,
+  pool: ControlPool,
+  table: BoxTable,
+  reorder: ReorderStore | null,
+): Promise<{ id: string; status: string } | undefined> {
+  if (!reorder?.ruleOf(source)) return olderOf(id, open, pool, table);
+  const turn = (await reorder.placeOf({ id, source, open, due }, new Set()))?.turn;
+  if (turn?.kind === 'behind') return turn.head;
+  return turn?.kind === 'after' ? turn.earlier[0] : undefined;
 }
 
 /** The unfinished message of the entity that is next before `id`. Index: (open, id), read backwards. */
