@@ -32,12 +32,10 @@ export const part: Part = {
 
 function comparisons(length: BenchContext['length']): Comparison[] {
   const pace =
-    length === 'quick'
-      ? { rounds: 1, warmUpMs: 300, measureMs: 700 }
-      : { rounds: 3, warmUpMs: 1_000, measureMs: 8_000 };
+    length === 'quick' ? { rounds: 1, warmUpMs: 300, measureMs: 800 } : { rounds: 3, warmUpMs: 500, measureMs: 8_000 };
   const usual: Comparison[] = [
     { ...pace, framework: 'express', connections: 64, arms: [empty, save, insert, intake, repushed] },
-    { ...pace, framework: 'express', connections: 1, arms: [insert, intake], measureMs: pace.measureMs / 2 },
+    { ...pace, framework: 'express', connections: 1, arms: [insert, intake], measureMs: pace.measureMs / 4 },
   ];
   if (length !== 'full') return usual;
   const cells = (['express', 'fastify'] as const).flatMap((framework) =>
@@ -45,7 +43,7 @@ function comparisons(length: BenchContext['length']): Comparison[] {
   );
   const further = cells
     .filter(({ framework, connections }) => framework !== 'express' || connections === 16 || connections === 256)
-    .map((cell) => ({ ...pace, ...cell, arms: [empty, save, insert, intake] }));
+    .map((cell) => ({ ...pace, ...cell, measureMs: pace.measureMs / 2, arms: [empty, save, insert, intake] }));
   return [...usual, ...further];
 }
 
@@ -54,7 +52,7 @@ function steadily(comparison: Comparison, runs: readonly Run[]): Comparison | nu
   if (comparison.connections !== 64) return null;
   const most = median(runs.filter(({ arm }) => arm === insert.name).map(({ perSecond }) => perSecond));
   const ratePerSecond = Math.max(1, Math.round(most / 2));
-  return { ...comparison, arms: [empty, insert, intake], ratePerSecond, measureMs: comparison.measureMs / 2 };
+  return { ...comparison, arms: [empty, insert, intake], ratePerSecond, measureMs: comparison.measureMs / 4 };
 }
 
 const names = { express: 'Express', fastify: 'Fastify' } as const;
