@@ -6,6 +6,9 @@ const shortestLookMs = 100;
 /** The database rounds a due time up to whole milliseconds. */
 const roundingMs = 5;
 
+/** Retries of a limited source. Short: they are moved again and again. Long: they come late once it is over. */
+const retriesWaitMs = 5_000;
+
 interface Return {
   readonly fromMs: number;
   readonly untilMs: number;
@@ -35,6 +38,11 @@ export class ClosedOffKinds {
     const fromMs = this.now() + delayMs + roundingMs;
     this.expect(lane, { fromMs, untilMs: fromMs + count * spacingMs, spacingMs });
     return count;
+  }
+
+  /** Puts off retries of the kind for a while, no attempt counted; 0 when nothing else is due in the lane. */
+  putOffRetries(lane: number, source: string, type: string): Promise<number> {
+    return this.store.putOffRetries(lane, source, type, retriesWaitMs);
   }
 
   /** Milliseconds until messages that were put off for a limit may be due in the lane; null: none are coming back. */

@@ -65,6 +65,7 @@ export { PutOffStore } from './put-off.store.js';
 export { type Recovered, type RecoveryPolicy, RecoveryStore, recoveryBatch } from './recovery.store.js';
 export { ReorderStore } from './reorder.store.js';
 export { SessionPool } from './session-pool.js';
+export { type Slot, Slots } from './slots.js';
 export { Solitude } from './solitude.js';
 export { Stragglers } from './stragglers.js';
 export { UnknownTypes } from './unknown-types.js';

@@ -67,6 +67,8 @@ export type Readiness =
 /** What the engine asks the box. All of it is answered from memory. */
 export interface LaneBox {
   readiness(source: string, type: string): Readiness;
+  /** Pushes of the source are being refused: its retries make room for what came for the first time. */
+  isLimited(source: string): boolean;
   /** True: after a failure the entity stays closed until a person decides. */
   parksOn(source: string): boolean;
   /** Kinds that are not even looked at. */

@@ -11,6 +11,7 @@ import type { LaneCompletion } from './lane-completion.js';
 import type { LaneBox } from './lane-handler.js';
 import type { OneByOne } from './one-by-one.js';
 import type { RecoveryStore } from './recovery.store.js';
+import type { Slots } from './slots.js';
 import type { Solitude } from './solitude.js';
 import type { Stragglers } from './stragglers.js';
 import type { UnknownTypes } from './unknown-types.js';
@@ -42,6 +43,7 @@ export interface LaneParts {
   readonly closedOff: ClosedOffKinds;
   readonly stragglers: Stragglers;
   readonly solitude: Solitude;
+  readonly slots: Slots;
   readonly events: MailroomEvents;
   readonly dataSource: DataSource;
   newSession(): HandlerSession;

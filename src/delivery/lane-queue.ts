@@ -44,6 +44,8 @@ export class LaneQueue {
   private readonly waiting = new Map<string, WaitingKind>();
   /** Where a reorder window decides whose turn it is. */
   readonly turns: LaneTurns;
+  /** Kinds whose retries need not make room, since nothing else was due when the queue was read. */
+  private readonly retriesTried = new Set<string>();
   yieldLane = false;
 
   constructor(
@@ -159,6 +161,7 @@ export class LaneQueue {
 
   private async refill(running: Candidate | null): Promise<Candidate | undefined> {
     if (this.exhausted || ++this.reads > mostReads) return undefined;
+    this.retriesTried.clear();
     const rows = await this.store.readAhead(this.lane, readAheadSize, this.from, this.box.paused());
     this.exhausted = rows.length < readAheadSize;
     this.from = rows[0]?.due ?? this.from;
@@ -182,6 +185,10 @@ export class LaneQueue {
         return null;
       case 'ready':
         if (!(await this.isInTurn(candidate, inWork))) return null;
+        if (this.makesRoom(candidate)) {
+          await this.makeRoom(candidate);
+          return null;
+        }
         return this.permitted(candidate);
     }
   }
@@ -192,6 +199,23 @@ export class LaneQueue {
     if (readiness.kind === 'ready') return { candidate, handler: readiness.handler, permit: readiness.permit() };
     this.ahead.unshift(candidate);
     return null;
+  }
+
+  private makesRoom({ source, type, attempts }: Candidate): boolean {
+    return Number(attempts) > 0 && this.box.isLimited(source) && !this.retriesTried.has(`${source}\0${type}`);
+  }
+
+  /** Retries of a limited source are put off, unless nothing else is due: then they are handled after all. */
+  private async makeRoom(candidate: Candidate): Promise<void> {
+    const { source, type } = candidate;
+    const count = await this.closedOff.putOffRetries(this.lane, source, type);
+    if (count > 0) {
+      this.events.emit({ name: 'put-off', source, type, count, reason: 'its source is limited' });
+      this.drop((other) => other.source === source && other.type === type && Number(other.attempts) > 0);
+    } else {
+      this.retriesTried.add(`${source}\0${type}`);
+      this.ahead.unshift(candidate);
+    }
   }
 
   /** False: it is out of the way now. The messages `inWork` count as finished. */

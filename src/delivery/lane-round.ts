@@ -5,7 +5,7 @@ import type { Claim } from './lane.store.js';
 import { LaneAttempt } from './lane-attempt.js';
 import { LaneBatch } from './lane-batch.js';
 import type { LaneContext, LaneParts, LaneRoundOptions } from './lane-parts.js';
-import { LaneQueue } from './lane-queue.js';
+import { LaneQueue, type Runnable } from './lane-queue.js';
 import { pause } from './pause.js';
 import type { Recovered } from './recovery.store.js';
 
@@ -77,7 +77,12 @@ export class LaneRound implements LaneContext {
     const session = this.parts.newSession();
     try {
       await announceRecovered(recovered, this.parts);
-      return await this.consume(lease, session);
+      this.parts.slots.join();
+      try {
+        return await this.consume(lease, session);
+      } finally {
+        this.parts.slots.leave();
+      }
     } finally {
       await session.close();
       await lease.release();
@@ -92,35 +97,38 @@ export class LaneRound implements LaneContext {
     const interrupted = AbortSignal.any([lease.signal, this.stopping]);
     let timeouts = 0;
     let paused = 0;
-    for (let claimed = null as Awaited<ReturnType<LaneAttempt['claim']>>; ; ) {
-      if (!claimed) {
-        const end = this.reasonToStop(lease, timeouts);
-        if (end) return end;
-        const runnable = await queue.next(null);
-        if (!runnable) {
-          if (queue.yieldLane) return 'yielded';
-          this.resumeInMs = await queue.pauseMs(longestPauseMs);
-          if (this.resumeInMs === null || this.resumeInMs >= longestPauseMs) return 'drained';
-          if (paused >= mostPausesMs) return 'full';
-          paused += this.resumeInMs;
-          await pause(this.resumeInMs, interrupted);
-          queue.rewind();
-          continue;
-        }
-        if (runnable.handler.batch) {
+    for (;;) {
+      const end = this.reasonToStop(lease, timeouts);
+      if (end) return end;
+      const slot = await this.parts.slots.take(interrupted);
+      if (!slot) return this.reasonToStop(lease, timeouts) ?? 'stopped';
+      let runnable: Runnable | null;
+      try {
+        runnable = await queue.next(null);
+        if (runnable?.handler.batch) {
           const full = () => this.reasonToStop(lease, 0) !== null;
           const done = await batches.run(runnable, runnable.handler.batch, { full, timeouts });
           this.handled += done.handled;
           timeouts = done.timeouts;
-          continue;
+        } else if (runnable) {
+          for (let claimed = await attempts.claim(runnable); claimed; ) {
+            this.handled++;
+            const result = await attempts.run(claimed, () => !slot.isWanted && this.reasonToStop(lease, 0) === null);
+            timeouts = result.timedOut ? timeouts + 1 : 0;
+            claimed = result.next;
+          }
         }
-        claimed = await attempts.claim(runnable);
-        continue;
+      } finally {
+        slot.end();
       }
-      this.handled++;
-      const result = await attempts.run(claimed, () => this.reasonToStop(lease, 0) === null);
-      timeouts = result.timedOut ? timeouts + 1 : 0;
-      claimed = result.next;
+      if (runnable) continue;
+      if (queue.yieldLane) return 'yielded';
+      this.resumeInMs = await queue.pauseMs(longestPauseMs);
+      if (this.resumeInMs === null || this.resumeInMs >= longestPauseMs) return 'drained';
+      if (paused >= mostPausesMs) return 'full';
+      paused += this.resumeInMs;
+      await pause(this.resumeInMs, interrupted);
+      queue.rewind();
     }
   }
 

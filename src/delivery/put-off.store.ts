@@ -4,6 +4,8 @@ import { type BoxTable, inLane } from './box-table.js';
 /** Due messages that one step looks at: where few are of the kind, the others are not walked through to the end. */
 const stepSize = 500;
 
+type DueRow = Row & { readonly id: string; readonly source: string; readonly type: string; readonly attempts: string };
+
 /**
  * Gives messages that cannot be handled now a later due time, without counting an attempt, so that they do not stand at
  * the head of the queue.
@@ -20,15 +22,39 @@ export class PutOffStore {
    * @param spacingMs how far apart they fall due, in the order in which they were due; 0: together
    */
   async putOff(lane: number, source: string, type: string, delayMs: number, spacingMs = 0): Promise<number> {
-    const { name, id, claimIndex } = this.table;
+    const due = await this.due(lane);
+    return this.move(due.filter(isKind(source, type)), delayMs, spacingMs);
+  }
+
+  /**
+   * Puts off those messages of one kind that were attempted already, among the first 500 that are due in a lane, if
+   * there are others among them that were not; returns how many. Locks and index: as `putOff`.
+   */
+  async putOffRetries(lane: number, source: string, type: string, delayMs: number): Promise<number> {
+    const due = await this.due(lane);
+    if (!due.some(({ attempts }) => attempts === '0')) return 0;
+    return this.move(
+      due.filter(isKind(source, type)).filter(({ attempts }) => attempts !== '0'),
+      delayMs,
+      0,
+    );
+  }
+
+  private due(lane: number): Promise<DueRow[]> {
+    const { name, id, claimIndex, source, type } = this.table;
     const within = inLane(this.table, lane);
-    const due = await this.pool.rows<Row & { id: string; source: string; type: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, ${this.table.source} AS source, ${this.table.type} AS type FROM ${name} m FORCE INDEX (${claimIndex})
+    return this.pool.rows<DueRow>(
+      `SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, CAST(m.attempts AS CHAR) AS attempts
+         FROM ${name} m FORCE INDEX (${claimIndex})
         WHERE m.status = 'pending' ${within.sql} AND m.next_attempt_at <= UTC_TIMESTAMP(3)
         ORDER BY m.next_attempt_at, m.${id} LIMIT ${stepSize}`,
       within.values,
     );
-    const ids = due.filter((row) => row.source === source && row.type === type).map((row) => row.id);
+  }
+
+  private async move(rows: readonly DueRow[], delayMs: number, spacingMs: number): Promise<number> {
+    const { name, id } = this.table;
+    const ids = rows.map((row) => row.id);
     if (ids.length === 0) return 0;
     const places = ids.map(() => '?').join(', ');
     // As text: 64-bit ids are not compared as floating point numbers.
@@ -57,4 +83,8 @@ export class PutOffStore {
     );
     return result.affectedRows;
   }
+}
+
+function isKind(source: string, type: string): (row: DueRow) => boolean {
+  return (row) => row.source === source && row.type === type;
 }

@@ -17,6 +17,7 @@ import {
   PutOffStore,
   RecoveryStore,
   ReorderStore,
+  Slots,
   Solitude,
   Stragglers,
   UnknownTypes,
@@ -89,9 +90,10 @@ export async function buildInbox(
   const admission = new HandlerAdmission(
     { breaker: breakerRules(options.breaker), orphanAfterMs: options.orphanAfter },
     events,
+    pressure,
   );
   const inFlight = new InFlight();
-  const dispatcher = new InboxDispatcher(registry, options, pool, table, admission, inFlight);
+  const dispatcher = new InboxDispatcher(registry, options, pool, table, admission, inFlight, pressure);
   const putOff = new PutOffStore(pool, table);
   const store = new LaneStore(pool, table);
   const order = new EntityOrderStore(pool, table, reorderStore(options, pool, table));
@@ -110,6 +112,7 @@ export async function buildInbox(
     closedOff: new ClosedOffKinds(putOff),
     stragglers: new Stragglers(store, order, events),
     solitude: new Solitude(),
+    slots: new Slots((workers) => pressure.concurrency(workers)),
     events,
     dataSource,
     newSession: () =>
@@ -167,7 +170,7 @@ function pressureOf(options: ResolvedInboxOptions, store: BacklogStore, events: 
       now,
     },
   );
-  return new Pressure(rules, backlog, new HandlerLatency(now), now);
+  return new Pressure(rules, backlog, options.adaptiveConcurrency ? new HandlerLatency(now) : null, now);
 }
 
 /** Null: no source has a reorder window. */

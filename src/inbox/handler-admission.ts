@@ -1,7 +1,7 @@
 import type { AttemptEnd, ClosedOff, Permit } from '../delivery/index.js';
 import { PermanentFailureError } from '../errors/permanent-failure.error.js';
 import type { MailroomEvents } from '../observability/index.js';
-import { Breaker, type BreakerRules, type BreakerState, type CallResult } from '../pressure/index.js';
+import { Breaker, type BreakerRules, type BreakerState, type CallResult, type Pressure } from '../pressure/index.js';
 import { batchPace } from './batch-pace.js';
 import type { RegisteredHandler } from './handler-registry.js';
 
@@ -35,6 +35,7 @@ export class HandlerAdmission {
   constructor(
     private readonly options: AdmissionOptions,
     private readonly events: MailroomEvents,
+    private readonly pressure: Pick<Pressure, 'handled'> = { handled: () => undefined },
     private readonly now: () => number = () => performance.now(),
   ) {}
 
@@ -50,7 +51,7 @@ export class HandlerAdmission {
   }
 
   /** Takes the leave for one attempt, after `closedOff` gave null in the same turn of the event loop. */
-  permit(source: string, type: string, { limiter }: RegisteredHandler): Permit {
+  permit(source: string, type: string, { limiter, batch }: RegisteredHandler): Permit {
     const { now } = this;
     const call = this.breakerOf(source, type)?.begin();
     const place = limiter?.take();
@@ -62,6 +63,8 @@ export class HandlerAdmission {
       },
       ended: (end) => {
         call?.end(resultOf(end), now() - startedAt);
+        // The time of a batch follows its size, so it says nothing about pressure.
+        if (!batch && end.kind !== 'interrupted') this.pressure.handled(source, type, now() - startedAt);
         if (end.kind === 'timed-out' || end.kind === 'interrupted')
           place?.endWith(end.settled, this.options.orphanAfterMs);
         else place?.end();

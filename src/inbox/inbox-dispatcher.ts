@@ -10,6 +10,7 @@ import {
   PausedKinds,
   type Readiness,
 } from '../delivery/index.js';
+import type { Pressure } from '../pressure/index.js';
 import { during, traceIdOf } from './ambient-message.js';
 import { bindBatch } from './batch-dispatch.js';
 import type { HandlerAdmission } from './handler-admission.js';
@@ -31,6 +32,7 @@ export class InboxDispatcher implements LaneBox {
     private readonly table: BoxTable,
     private readonly admission: HandlerAdmission,
     private readonly inFlight: InFlight,
+    private readonly pressure: Pick<Pressure, 'isLimited'>,
   ) {}
 
   paused(): readonly Kind[] {
@@ -48,6 +50,10 @@ export class InboxDispatcher implements LaneBox {
         permit: () => this.admission.permit(source, type, handler),
       }
     );
+  }
+
+  isLimited(source: string): boolean {
+    return this.pressure.isLimited(source);
   }
 
   parksOn(source: string): boolean {

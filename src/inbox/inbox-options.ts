@@ -64,6 +64,11 @@ export interface InboxOptions {
    * off without an attempt counted, others flow. Per process. Default on: half of at least 20 attempts in 1m, for 30s.
    */
   readonly breaker?: BreakerOptions | false;
+  /**
+   * While handlers take longer than usual, fewer lanes of this instance handle a message at the same time; they take
+   * turns. False: always all of them. Default true.
+   */
+  readonly adaptiveConcurrency?: boolean;
   /** Connections of mailroom's own, for intake, claims and leases. Default 4. */
   readonly controlPool?: number;
   /** The way in. The limits hold for each source, unless it has its own; `maxInFlight` for all of them together, default 1000. */
@@ -140,6 +145,7 @@ const schema = z.strictObject({
   orphanAfter: duration({ min: 1_000 }).default(300_000),
   recoveryInterval: duration({ min: 100, max: 3_600_000 }).default(30_000),
   breaker: breakerSchema.or(z.literal(false, 'write false, or an object such as { openFor: 30000 }')).prefault({}),
+  adaptiveConcurrency: flag.default(true),
   controlPool: count(2, 100).default(4),
   intake: z
     .strictObject({

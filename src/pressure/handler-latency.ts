@@ -1,16 +1,22 @@
 /** Fewer attempts of a kind say nothing about its usual time. */
 const fewest = 10;
-/** Weight of the newest attempt: the recent time looks at about 10 attempts, the usual one at about 300. */
+/** Weight of the newest attempt: the recent time looks at about 10 attempts, the usual one at about 200. */
 const recentWeight = 0.1;
-const usualWeight = 1 / 300;
-/** Twice the usual time is within what varies by itself. */
-const tolerance = 2;
-/** Below it a longer time is no sign of trouble: a pause of the garbage collector or a cold cache doubles 5 ms. */
-const floorMs = 50;
-/** Each slow attempt takes a twentieth off, each other one gives a fiftieth back. */
+const usualWeight = 1 / 200;
+/**
+ * Times rise with what runs at once long before less of it would be faster: at twice the usual time, eight lanes still did
+ * more than four.
+ */
+const tolerance = 3;
+/**
+ * Below it a longer time is no sign of trouble: on a busy machine 5 ms become 100, and fewer at once would only overlap
+ * fewer commits. Large: a downstream is relieved late.
+ */
+const floorMs = 500;
+/** Each slow attempt takes a twentieth off, each other one gives a fiftieth back. Lower, and a wrong guess costs too much. */
 const decrease = 0.95;
 const increase = 0.02;
-const lowest = 0.1;
+const lowest = 0.25;
 /** Nothing was handled for so long: what was seen before says nothing any more. */
 const forgetMs = 60_000;
 /** Types come with pushes, so their number has a limit: beyond it the one that was not seen for longest is forgotten. */
@@ -24,7 +30,7 @@ interface Times {
 
 /**
  * How much of its concurrency the consumer should use, from how long handlers take compared with their usual time: more
- * of what is slow would only make it slower. A time that stays longer becomes the usual one after some hundred attempts.
+ * of what is slow would only make it slower. A time that stays longer becomes the usual one after about a hundred attempts.
  */
 export class HandlerLatency {
   private readonly kinds = new Map<string, Times>();
@@ -40,11 +46,9 @@ export class HandlerLatency {
     const times = this.timesOf(kind, durationMs);
     times.attempts++;
     times.recentMs += (durationMs - times.recentMs) * recentWeight;
+    const weight = times.attempts <= fewest ? 1 / times.attempts : usualWeight;
     // Falls as fast as the recent time, so that a slow start does not pass for the usual time.
-    times.usualMs = Math.min(
-      times.recentMs,
-      times.usualMs + (durationMs - times.usualMs) * Math.max(usualWeight, 1 / times.attempts),
-    );
+    times.usualMs = Math.min(times.recentMs, times.usualMs + (durationMs - times.usualMs) * weight);
     const slow = times.attempts > fewest && times.recentMs > floorMs && times.recentMs > tolerance * times.usualMs;
     this.share = slow ? Math.max(lowest, this.share * decrease) : Math.min(1, this.share + increase);
   }
