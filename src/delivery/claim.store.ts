@@ -117,11 +117,12 @@ export class ClaimStore implements OutcomeRows {
     );
   }
 
-  /** Gives messages back that were not started: due as they were, the attempt taken off again. */
-  release(token: Buffer, ids: readonly string[]): Promise<number> {
+  /** Gives messages back that were not started, the attempt taken off again: due as they were, or after `delayMs`. */
+  release(token: Buffer, ids: readonly string[], delayMs = 0): Promise<number> {
     return this.move(
-      `m.status = 'pending', m.attempts = m.attempts - 1, m.claim_token = NULL, m.claimed_by = NULL, m.claimed_until = NULL`,
-      [],
+      `m.status = 'pending', m.attempts = m.attempts - 1, m.claim_token = NULL, m.claimed_by = NULL, m.claimed_until = NULL,
+       m.next_attempt_at = IF(? = 0, m.next_attempt_at, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND)`,
+      [delayMs, delayMs * 1000],
       token,
       ids,
     );

@@ -4,6 +4,7 @@ import type { Candidate, DueMessage } from './candidate.js';
 import type { ClaimStore } from './claim.store.js';
 import type { HeldClaim } from './claims-in-hand.js';
 import type { EntityOrderStore } from './entity-order.store.js';
+import type { GroupLockStore } from './group-lock.store.js';
 import type { HandlerSession } from './handler-session.js';
 import type { ClosedOff, LaneHandler, Permit, Readiness } from './lane-handler.js';
 import type { NeighbourLookup } from './neighbours.js';
@@ -37,6 +38,8 @@ export interface CompetingParts {
   readonly owner: string;
   readonly store: ClaimStore;
   readonly order: EntityOrderStore;
+  /** Null: nothing is handled in groups. */
+  readonly groups: GroupLockStore | null;
   /** Null: the box is not ordered. */
   readonly neighbours: NeighbourLookup | null;
   readonly writer: OutcomeWriter;

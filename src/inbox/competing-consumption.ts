@@ -96,6 +96,7 @@ export function competingParts(parts: LaneParts, pool: ControlPool, table: BoxTa
     owner: keeper.owner,
     store,
     order,
+    groups: parts.groups,
     neighbours: null,
     writer: new OutcomeWriter(store, table.words),
     successes: new OutcomeBatch(store),

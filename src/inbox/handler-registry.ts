@@ -95,12 +95,6 @@ export class HandlerRegistry {
   addBatch(name: string, metadata: InboxBatchHandlerMetadata, call: RegisteredBatch['call']): void {
     const options = parseOptions(batchSchema, metadata, `@InboxBatchHandler of ${name}`);
     const { size, maxWait, onFailure, groupBy, ...rest } = options;
-    if (this.options.mode === 'competing') {
-      throw new HandlerRegistrationError(
-        name,
-        "batches are made of a lane's messages in order: use inbox.mode 'ordered', or @InboxHandler",
-      );
-    }
     const batch = { size, maxWaitMs: maxWait, onFailure, groupBy, callSize: new CallSize(size), call };
     this.register(name, { ...rest, transactional: true }, batch, () => undefined);
   }

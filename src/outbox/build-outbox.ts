@@ -65,6 +65,7 @@ export function buildOutbox(given: OutboxOptions, { dataSource, events, schedule
     owner: newInstanceId(),
     store,
     order,
+    groups: null,
     neighbours: new NeighbourLookup(pool, outboxTable),
     writer: new OutcomeWriter(store, outboxTable.words),
     successes: new OutcomeBatch(store),

@@ -57,7 +57,7 @@ export class AppModule {
       providers: [
         { provide: environmentToken, useValue: environment },
         RedisCheck,
-        ProfileHandler,
+        ...(sources[crmSource] ? [ProfileHandler] : []),
         ...(sources.orders ? [OrderEventsHandler] : []),
         ...(sources.github ? [GithubEventsHandler] : []),
         ...(sources[contractSource] ? [ContractEventsHandler] : []),
@@ -68,9 +68,15 @@ export class AppModule {
 }
 
 /** A source without its secret is left out: an unsigned webhook would let anybody write. */
-function sourcesOf({ ORDERS_SECRET, GITHUB_SECRET, CONTRACTS_SECRET }: Environment): Record<string, SourceOptions> {
+function sourcesOf({
+  ORDERS_SECRET,
+  GITHUB_SECRET,
+  CONTRACTS_SECRET,
+  INBOX_MODE,
+}: Environment): Record<string, SourceOptions> {
   return {
-    [crmSource]: crmSourceOptions(),
+    // Its handler checks, then inserts: right only where one lane handles one message after the other.
+    ...(INBOX_MODE === 'ordered' ? { [crmSource]: crmSourceOptions() } : {}),
     ...(ORDERS_SECRET ? { orders: orderSource(ORDERS_SECRET) } : {}),
     ...(GITHUB_SECRET ? { github: githubSource(GITHUB_SECRET) } : {}),
     ...(CONTRACTS_SECRET ? { [contractSource]: contractSourceOptions(CONTRACTS_SECRET) } : {}),
@@ -87,6 +93,7 @@ function inboxOptions(environment: Environment, sources: Record<string, SourceOp
       ttl: environment.LEASE_TTL_MS,
       ...(backend === 'redis' && environment.REDIS_URL ? { redis: environment.REDIS_URL } : {}),
     },
+    mode: environment.INBOX_MODE,
     lanes: environment.INBOX_LANES,
     batchSize: environment.INBOX_BATCH_SIZE,
     maxRetry: environment.INBOX_MAX_RETRY,

@@ -34,6 +34,7 @@ const schema = z.object({
   SIMULATE: flag.default(false),
   MIGRATE: flag.default(false),
   INBOX_ENABLED: flag.default(true),
+  INBOX_MODE: z.enum(['ordered', 'competing'], { error: "write 'ordered' or 'competing'" }).default('ordered'),
   INBOX_LANES: whole(1, 256).default(1),
   INBOX_BATCH_SIZE: whole(1, 1_000).default(50),
   INBOX_MAX_RETRY: whole(0, 1_000).default(3),
@@ -82,7 +83,6 @@ export function readEnvironment(variables: Readonly<Record<string, string | unde
 
 /** Known by name, but the part that they steer does not exist yet. */
 const withoutPart = [
-  'INBOX_MODE',
   'OUTBOX_BACKOFF_SECONDS',
   'OUTBOX_ENABLED',
   'OUTBOX_MAX_RETRY',

@@ -10,6 +10,7 @@ import {
   Query,
   type RawBodyRequest,
   Req,
+  ServiceUnavailableException,
   UnauthorizedException,
 } from '@nestjs/common';
 import { DataSource } from 'typeorm';
@@ -41,6 +42,8 @@ export class CrmController {
     @Query('compensation') compensation: unknown,
     @Headers('authorization') authorization: string | undefined,
   ): Promise<unknown> {
+    if (this.environment.INBOX_MODE === 'competing')
+      throw new ServiceUnavailableException('profiles need INBOX_MODE=ordered: their handler relies on one lane');
     const rawBody = request.rawBody ?? Buffer.from(JSON.stringify(request.body ?? {}));
     const push = { headers: request.headers, rawBody };
     if (compensation !== 'true') return this.inbox.receive(crmSource, push);
