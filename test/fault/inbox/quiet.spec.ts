@@ -20,15 +20,45 @@ afterAll(async () => {
   await server.remove();
 });
 
-/** Statements that the server ran in `ms`, without those of this test. */
-async function statementsIn(ms: number): Promise<string[]> {
+/** What docs/architecture.md says that an idle instance sends: by timer, and how often per pass of it. */
+const kinds = {
+  look: /^SELECT CAST\(EXISTS\(.* m\.lane = (\d+) /,
+  sharingWrite: /^INSERT INTO mailroom_instance /,
+  sharingRead: /^SELECT .* FROM mailroom_instance$/,
+  recoveryStart: /^START TRANSACTION$/,
+  recoveryOrphans: /^SELECT .* m\.status = 'processing' AND m\.claimed_until <= .* FOR UPDATE SKIP LOCKED$/,
+  recoveryEnd: /^COMMIT$/,
+  recoveryGroups: /^SELECT name FROM mailroom_lease .* 'inbox:group:'/,
+  recoveryHeld: /^SELECT .* m\.status = 'held' AND .* LIMIT 500$/,
+  recoveryLanes: /^SELECT m\.lane FROM .* m\.lane >= \d+ ORDER BY m\.lane LIMIT 1$/,
+} as const;
+type Kind = keyof typeof kinds | 'other';
+
+const kindOf = (sql: string): Kind =>
+  (Object.keys(kinds) as (keyof typeof kinds)[]).find((kind) => kinds[kind].test(sql)) ?? 'other';
+
+interface Watched {
+  readonly statements: readonly string[];
+  readonly elapsedMs: number;
+  of(kind: Kind): readonly string[];
+}
+
+/** Statements that the server ran in `watchMs` or a little more, without those of this test. */
+async function watch(): Promise<Watched> {
+  const startedAt = performance.now();
   await database.query('TRUNCATE mysql.general_log');
-  const until = performance.now() + ms;
-  await waitUntil(() => performance.now() >= until, { what: 'the time to watch has passed', timeoutMs: ms + 5_000 });
+  await waitUntil(() => performance.now() - startedAt >= watchMs, {
+    what: 'the time to watch has passed',
+    timeoutMs: watchMs + 5_000,
+  });
   const rows = await database.query<{ argument: string }>(
     "SELECT CONVERT(argument USING utf8mb4) AS argument FROM mysql.general_log WHERE command_type IN ('Query', 'Execute')",
   );
-  return rows.map((row) => row.argument).filter((sql) => !sql.includes('general_log'));
+  const elapsedMs = performance.now() - startedAt;
+  const statements = rows
+    .map((row) => row.argument.replace(/\s+/g, ' ').trim())
+    .filter((sql) => !sql.includes('general_log'));
+  return { statements, elapsedMs, of: (kind) => statements.filter((sql) => kindOf(sql) === kind) };
 }
 
 test('with consumption off the consumer sends nothing at all', async () => {
@@ -37,7 +67,7 @@ test('with consumption off the consumer sends nothing at all', async () => {
     handlers: { a: () => undefined },
   });
   try {
-    expect(await statementsIn(watchMs)).toEqual([]);
+    expect((await watch()).statements).toEqual([]);
   } finally {
     await app.close();
   }
@@ -52,12 +82,48 @@ test('an idle lane costs one look per round and nothing else', async () => {
     // The first pass of recovery comes with the start.
     await waitUntil(() => app.events('round').length >= 2, { what: 'the lane turns' });
     const rounds = app.events('round').length;
-    const statements = await statementsIn(watchMs);
+    const { statements, of } = await watch();
     const turned = app.events('round').length - rounds;
     expect(turned).toBeGreaterThan(1);
-    expect(statements.filter((sql) => !/^SELECT CAST\(EXISTS/.test(sql))).toEqual([]);
+    expect(statements.filter((sql) => kindOf(sql) !== 'look')).toEqual([]);
     // One round may fall on either side of the first and the last look at the log.
-    expect(Math.abs(statements.length - turned)).toBeLessThanOrEqual(1);
+    expect(Math.abs(of('look').length - turned)).toBeLessThanOrEqual(1);
+  } finally {
+    await app.close();
+  }
+});
+
+test('several idle lanes cost one look per round and lane, and recovery and sharing what the table of timers says', async () => {
+  const recoveryInterval = 600;
+  const ttl = 3_000;
+  const app = await startInboxApp(database, {
+    inbox: { enabled: true, tick: 50, roundInterval: 500, recoveryInterval, lanes: 3, lease: { ttl } },
+    handlers: { a: () => undefined },
+  });
+  try {
+    await waitUntil(() => app.events('round').length >= 6, { what: 'the lanes turn' });
+    const rounds = app.events('round').length;
+    const { of, elapsedMs } = await watch();
+    const turned = app.events('round').slice(rounds);
+    expect(of('other')).toEqual([]);
+    for (const lane of [0, 1, 2]) {
+      const looks = of('look').filter((sql) => kinds.look.exec(sql)?.[1] === String(lane));
+      expect(looks.length).toBeGreaterThan(1);
+      expect(Math.abs(looks.length - turned.filter((round) => round.lane === lane).length)).toBeLessThanOrEqual(1);
+    }
+
+    // A loop pauses after each pass, so more passes than this cannot be, and a pass may be cut by either end.
+    const passes = (intervalMs: number) => Math.ceil(elapsedMs / intervalMs) + 1;
+    const once = ['recoveryStart', 'recoveryOrphans', 'recoveryEnd', 'recoveryGroups', 'recoveryHeld'] as const;
+    for (const kind of once) {
+      expect(of(kind).length).toBeGreaterThan(0);
+      expect(of(kind).length).toBeLessThanOrEqual(passes(recoveryInterval));
+    }
+    expect(of('recoveryLanes').length).toBeLessThanOrEqual(3 * passes(recoveryInterval));
+    for (const kind of ['sharingWrite', 'sharingRead'] as const) {
+      expect(of(kind).length).toBeGreaterThan(0);
+      expect(of(kind).length).toBeLessThanOrEqual(passes(ttl / 3));
+    }
   } finally {
     await app.close();
   }
