@@ -52,6 +52,7 @@ test('every example has a name, and none is left out here', () => {
     [
       'app.module.ts',
       'contract-events.ts',
+      'contract-states.ts',
       'crm.controller.ts',
       'main.ts',
       'order-events.spec.ts',
@@ -112,6 +113,32 @@ describe('docs/handlers.md', () => {
       { status: 'failed', attempts: 1, kind: 'conflict' },
     ]);
     expect(await database.query('SELECT * FROM contract')).toEqual([{ id: 'c1', signer: 'Ada' }]);
+  });
+
+  test('contract-states.ts: a batch for each contract, a conflict fails alone', async () => {
+    await database.query(
+      'CREATE TABLE contract_state (contract_id VARCHAR(64), status VARCHAR(16), signer VARCHAR(64), UNIQUE (contract_id, status))',
+    );
+    const { ContractStates } = await example('contract-states.ts');
+    const inbox = await start(ContractStates, { contracts: { type: 'contract.signed' } });
+    for (const [contractId, status, signer] of [
+      ['c1', 'sent', 'Ada'],
+      ['c2', 'sent', 'Ada'],
+      ['c1', 'signed', 'Ada'],
+      ['c1', 'signed', 'Bob'],
+      ['c1', 'signed', 'Ada'],
+    ]) {
+      await inbox.receive('contracts', { rawBody: JSON.stringify({ contractId, status, signer }) });
+    }
+    await drainInbox(inbox);
+    const success = { status: 'success', attempts: 1, kind: null };
+    const conflict = { status: 'failed', attempts: 1, kind: 'conflict' };
+    expect(await stored()).toMatchObject([success, success, success, conflict, success]);
+    expect(await database.query('SELECT * FROM contract_state ORDER BY contract_id, status')).toEqual([
+      { contract_id: 'c1', status: 'sent', signer: 'Ada' },
+      { contract_id: 'c1', status: 'signed', signer: 'Ada' },
+      { contract_id: 'c2', status: 'sent', signer: 'Ada' },
+    ]);
   });
 
   test('shipment-events.ts: what the other side answers decides what becomes of the message', async () => {

@@ -151,6 +151,16 @@ test('docs/handlers.md lists exactly the options of @InboxHandler', () => {
   ).toEqual(keys.sort());
 });
 
+test('docs/handlers.md lists exactly the options of @InboxBatchHandler', () => {
+  const keys = schemaKeys('src/inbox/handler-registry.ts', 'batchSchema').filter((key) => key !== 'type');
+  const table = section(textOf('docs/handlers.md'), 'Many messages at once');
+  expect(
+    rowsOf(table)
+      .map(([name]) => name)
+      .sort(),
+  ).toEqual(keys.sort());
+});
+
 describe('docs/dependencies.md', () => {
   const page = textOf('docs/dependencies.md');
   const { dependencies, peerDependencies, devDependencies } = JSON.parse(textOf('package.json'));
