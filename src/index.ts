@@ -52,6 +52,7 @@ export {
 } from './observability/index.js';
 // Send what was committed
 export {
+  type AnySocket,
   type LocalTransport,
   localTransport,
   type OutboxAsyncOptions,
@@ -65,9 +66,17 @@ export {
   type OutboxOptions,
   OutboxService,
   type OutgoingMessage,
+  type ReceiverSocket,
   type SendContext,
   type SendResult,
+  type SocketIoSocket,
+  type SocketListener,
   type Transport,
+  type TransportOutbox,
+  WebSocketReceivers,
+  type WebSocketTransportOptions,
+  type WsSocket,
+  websocketTransport,
 } from './outbox/index.js';
 // Check who pushes
 export * from './signature/index.js';

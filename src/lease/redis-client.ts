@@ -35,29 +35,42 @@ export async function leaseClient(
   given: string | GivenRedisClient,
   onError: (error: Error) => void,
 ): Promise<Redis | Cluster> {
-  const client = await create(given);
+  const client =
+    typeof given !== 'string' && given.isCluster
+      ? (given as unknown as Cluster).duplicate([], { redisOptions: leaseSafe, enableOfflineQueue: false })
+      : await create(given, leaseSafe, ['inbox.lease.redis', "set lease.backend to 'database'"]);
   client.on('error', onError);
   return client;
 }
 
-async function create(given: string | GivenRedisClient): Promise<Redis | Cluster> {
-  if (typeof given === 'string') {
-    const { Redis: Client } = await loadIoredis();
-    return new Client(given, leaseSafe);
-  }
-  return given.isCluster
-    ? (given as unknown as Cluster).duplicate([], { redisOptions: leaseSafe, enableOfflineQueue: false })
-    : (given as unknown as Redis).duplicate(leaseSafe);
+/**
+ * A client of our own for publish and subscribe, with the same bounds; who subscribes says after each connect what to.
+ * @param option path of the option that names Redis, for the error when ioredis is not installed
+ */
+export async function pubSubClient(
+  given: string | GivenRedisClient,
+  onError: (error: Error) => void,
+  option: string,
+): Promise<Redis> {
+  const client = await create(given, { ...leaseSafe, autoResubscribe: false }, [option, 'leave the option out']);
+  client.on('error', onError);
+  return client;
 }
 
-async function loadIoredis() {
+async function create(
+  given: string | GivenRedisClient,
+  settings: RedisOptions,
+  [option, orElse]: readonly [string, string],
+): Promise<Redis> {
+  if (typeof given !== 'string') return (given as unknown as Redis).duplicate(settings);
+  const { Redis: Client } = await loadIoredis(option, orElse);
+  return new Client(given, settings);
+}
+
+async function loadIoredis(option: string, orElse: string) {
   try {
     return await import('ioredis');
   } catch {
-    throw new InvalidOptionsError(
-      'inbox.lease.redis',
-      undefined,
-      "install ioredis (npm install ioredis), or set lease.backend to 'database'",
-    );
+    throw new InvalidOptionsError(option, undefined, `install ioredis (npm install ioredis), or ${orElse}`);
   }
 }

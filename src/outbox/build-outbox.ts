@@ -38,6 +38,8 @@ export interface OutboxParts {
   readonly pool: ControlPool;
   readonly relay: Relay;
   readonly service: OutboxService;
+  /** Name of the database. */
+  readonly database: string;
   /** Ends what was begun when it was built. */
   unwatch(): void;
 }
@@ -85,6 +87,11 @@ export function buildOutbox(given: OutboxOptions, { dataSource, events, schedule
     pool,
     relay,
     service: new OutboxService(watcher, relay, receivers),
+    database: databaseOf(dataSource),
     unwatch: watcher.watch(dataSource),
   };
+}
+
+function databaseOf({ options, driver }: DataSource): string {
+  return (typeof options.database === 'string' ? options.database : driver.database) ?? 'mailroom';
 }

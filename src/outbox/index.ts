@@ -31,4 +31,5 @@ export {
   OutboxHandler,
   type OutboxHandlerOptions,
 } from './transports/local-transport.js';
-export type { SendContext, SendResult, Transport } from './transports/transport.js';
+export type { SendContext, SendResult, Transport, TransportOutbox } from './transports/transport.js';
+export * from './transports/websocket/index.js';

@@ -26,12 +26,30 @@ export class OutboxLifecycle
 
   async onModuleInit(): Promise<void> {
     exploreOutboxHandlers(this.discovery, this.scanner, this.parts.registry);
+    await this.checkServer();
+    await this.openTransports();
+  }
+
+  private async checkServer(): Promise<void> {
     try {
       const problem = unsupportedServer(await detectDialect(this.parts.pool));
       if (problem) throw new InvalidOptionsError('dataSource', undefined, problem);
     } catch (error) {
       if (error instanceof InvalidOptionsError) throw error;
       this.logger.warn({ msg: 'the database could not be asked for its version', error: (error as Error).message });
+    }
+  }
+
+  private async openTransports(): Promise<void> {
+    const { options, service, database } = this.parts;
+    // One transport may have several names.
+    for (const transport of new Set(Object.values(options.transports))) {
+      if (!('open' in transport)) continue;
+      await transport.open?.({
+        sendTimeoutMs: options.sendTimeout,
+        database,
+        wakeReceiver: (receiver) => service.wakeReceiver(receiver),
+      });
     }
   }
 

@@ -127,7 +127,7 @@ export class SendJob {
       case 'sent':
         return this.markSent(message, startedAt);
       case 'offline':
-        return this.offline(message, wakeCounts, startedAt);
+        return this.offline(message, wakeCounts, startedAt, result.recheckMs);
       case 'retry':
         return this.fail(message, result.error, startedAt, result.delayMs);
       case 'dead':
@@ -165,6 +165,7 @@ export class SendJob {
     message: InHand,
     wakeCounts: ReadonlyMap<string, string>,
     startedAt: number,
+    recheckMs?: number,
   ): Promise<string | null> {
     const { claim, candidate } = message;
     const [receiver] = receiverOf(message);
@@ -172,7 +173,7 @@ export class SendJob {
       return this.fail(message, Object.assign(new Error('the receiver is offline'), { code: 'offline' }), startedAt);
     const { parkRecheck, parkExpiry } = this.options;
     const came = await this.receivers.park(claim, wakeCounts.get(receiver.toString('hex')) ?? '0', {
-      recheckMs: parkRecheck,
+      recheckMs: recheckMs === undefined ? parkRecheck : bounded(recheckMs),
       expiryMs: parkExpiry,
     });
     if (came === 'parked') {
@@ -217,13 +218,13 @@ function resultAt(answer: Answer, at: number): SendResult | 'given-up' {
   return answer.results[at] ?? { status: 'retry', error: new Error('the transport returned no result') };
 }
 
-/** An offline receiver, or a message that can never be sent, says nothing about the transport. */
+/** A receiver that is offline or at fault, or a message that can never be sent, says nothing about the transport. */
 function verdict(answer: Answer): 'success' | 'failure' | 'neutral' {
   if (answer.kind === 'failed') return 'failure';
   if (answer.kind === 'given-up') return 'neutral';
-  const statuses = answer.results.map(({ status }) => status);
-  if (statuses.includes('sent')) return 'success';
-  return statuses.includes('retry') ? 'failure' : 'neutral';
+  if (answer.results.some(({ status }) => status === 'sent')) return 'success';
+  const isFailure = (result: SendResult) => result.status === 'retry' && result.fault !== 'receiver';
+  return answer.results.some(isFailure) ? 'failure' : 'neutral';
 }
 
 function permanent(error: unknown): PermanentFailureError {

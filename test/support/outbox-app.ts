@@ -1,4 +1,4 @@
-import type { INestApplication, Type } from '@nestjs/common';
+import type { INestApplication, Provider, Type } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
@@ -43,7 +43,9 @@ export interface OutboxAppOptions {
   /** Merged over options that make a test quick: local transport only, backoff zero, no breaker. */
   readonly outbox?: Partial<OutboxOptions>;
   readonly imports?: readonly Type[];
-  readonly providers?: readonly Type[];
+  readonly providers?: readonly Provider[];
+  /** Before the application starts: adapters and the like. */
+  readonly prepare?: (app: INestApplication) => void;
   readonly dataSource?: Readonly<Record<string, unknown>>;
 }
 
@@ -84,6 +86,7 @@ export async function startOutboxApp(database: TestDatabase, options: OutboxAppO
   const events = app.get(MailroomEvents);
   for (const name of observed) events.on(name, (event) => seen.push(event));
   const closed = opened({ what: 'an application with an outbox', close: () => app.close() });
+  options.prepare?.(app);
   try {
     await app.init();
   } catch (error) {
