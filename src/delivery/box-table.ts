@@ -13,6 +13,11 @@ export interface BoxTable {
   readonly openIndex: string;
   /** Column of the lane; null: the box is one queue. */
   readonly lane: string | null;
+  /**
+   * Column by which the unfinished messages of an order unit go, before the id; null: by id alone. Messages without a value
+   * go first.
+   */
+  readonly sequence: string | null;
   /** What a message is, as expressions over alias `m`: who it comes from, and what picks its handler. */
   readonly source: string;
   readonly type: string;

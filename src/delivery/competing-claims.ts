@@ -30,8 +30,8 @@ interface Findings {
   readonly picks: Pick[];
   /** By kind: messages that cannot be handled now, and why. */
   readonly aside: Map<string, { readonly messages: DueMessage[]; readonly why: ClosedOff | 'unknown' }>;
-  /** By order unit: the message that its followers wait for. */
-  readonly followers: Map<string, string>;
+  /** By order unit: messages that wait for another one, `head`. */
+  readonly followers: Map<string, { readonly head: string; readonly messages: DueMessage[] }>;
   needsQuiet: boolean;
 }
 
@@ -103,7 +103,7 @@ export class CompetingClaims {
     const found = nothingFound();
     const places = await this.parts.neighbours?.find(due, this.options.batchSize + 2, tx);
     const picked = new Set<string>();
-    for (const message of due) {
+    for (const message of headsFirst(due, places)) {
       const kind = this.parts.box.kindOf(message);
       const known = found.aside.get(kind);
       if (known) {
@@ -115,8 +115,15 @@ export class CompetingClaims {
       else if (readiness.kind === 'closed-off') found.aside.set(kind, { messages: [message], why: readiness });
       if (readiness.kind !== 'ready') continue;
       const { previous = null, next_status = null } = places?.get(message.id) ?? {};
-      if (message.open !== null && previous !== null && !picked.has(previous) && !isOurs(previous)) {
-        found.followers.set(message.open, found.followers.get(message.open) ?? previous);
+      if (
+        message.open !== null &&
+        previous !== null &&
+        !picked.has(previous) &&
+        !(isOurs(previous) && !isSequenced(message))
+      ) {
+        const unit = found.followers.get(message.open) ?? { head: previous, messages: [] };
+        unit.messages.push(message);
+        found.followers.set(message.open, unit);
         continue;
       }
       const candidate: Candidate = { ...message, previous, next_status };
@@ -141,8 +148,15 @@ export class CompetingClaims {
     const { order, events, box } = this.parts;
     let any = false;
     let resumeInMs: number | null = null;
-    for (const [open, head] of followers) {
-      if ((await order.stepAside(open, head)) > 0) any = true;
+    for (const [open, { head, messages }] of followers) {
+      const sequenced = messages.some(isSequenced);
+      const moved = sequenced
+        ? await order.stepAsideThese(
+            open,
+            messages.map(({ id }) => id),
+          )
+        : await order.stepAside(open, head);
+      if (moved > 0) any = true;
     }
     for (const { messages, why } of aside.values()) {
       if (why !== 'unknown' && why.pace && !full) {
@@ -158,6 +172,30 @@ export class CompetingClaims {
     }
     return { any, resumeInMs };
   }
+}
+
+/** In the order in which they are due, but for a message that goes before another one of its order unit. */
+function headsFirst(
+  due: readonly DueMessage[],
+  places: ReadonlyMap<string, { readonly previous: string | null }> | undefined,
+): readonly DueMessage[] {
+  if (!places) return due;
+  const left = new Map(due.map((message) => [message.id, message]));
+  const ordered: DueMessage[] = [];
+  for (const message of due) {
+    const chain: DueMessage[] = [];
+    for (let at = left.get(message.id); at; at = left.get(places.get(at.id)?.previous ?? '')) {
+      left.delete(at.id);
+      chain.push(at);
+    }
+    ordered.push(...chain.reverse());
+  }
+  return ordered;
+}
+
+/** Waits in the table rather than in hand: one with a smaller sequence may still come. */
+function isSequenced({ sequence }: DueMessage): boolean {
+  return sequence !== null && sequence !== undefined;
 }
 
 function nothingFound(): Findings {

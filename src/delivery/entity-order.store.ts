@@ -1,6 +1,6 @@
 import type { ControlPool, Row } from '../database/index.js';
 import type { BoxTable } from './box-table.js';
-import { NeighbourLookup } from './neighbours.js';
+import { inSequence, NeighbourLookup } from './neighbours.js';
 import type { ReorderStore } from './reorder.store.js';
 
 /** Rows that one statement moves at most: the transaction stays short, and 20,000 followers take 40 of them. */
@@ -52,17 +52,26 @@ export class EntityOrderStore {
    * failure that a person has to decide on. Cheap when there is nothing to do: one look into the open index.
    */
   async comeBack(open: string): Promise<void> {
-    const { name, id, openIndex } = this.table;
-    const rows = await this.pool.rows<Row & { id: string; status: string; source: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, m.status, ${this.table.source} AS source FROM ${name} m FORCE INDEX (${openIndex})
-        WHERE m.${this.table.open} = ? ORDER BY m.${id} LIMIT ${followersPerReturn}`,
+    const { name, id, openIndex, sequence } = this.table;
+    const position = sequence ? `CAST(m.${sequence} AS CHAR)` : 'NULL';
+    const all = await this.pool.rows<Row & { id: string; status: string; source: string; sequence: string | null }>(
+      `SELECT CAST(m.${id} AS CHAR) AS id, m.status, ${this.table.source} AS source, ${position} AS sequence FROM ${name} m FORCE INDEX (${openIndex})
+        WHERE m.${this.table.open} = ? ORDER BY m.${id} LIMIT ${sequence ? sequencedAtMost : followersPerReturn}`,
       [open],
     );
+    const rows = inSequence(all, this.table);
     const [first] = rows;
     if (first && this.reorder?.ruleOf(first.source)) return this.reorder.comeBack(open, first.source);
     if (first?.status !== 'held') return;
     const held = rows.filter((row) => row.status === 'held').map((row) => row.id);
-    await this.moveByIds('held', 'pending', held);
+    await this.moveByIds('held', 'pending', held.slice(0, followersPerReturn));
+  }
+
+  /** As `stepAside`, for messages that were read: with a sequence, those that follow are not those with higher ids. */
+  async stepAsideThese(open: string, ids: readonly string[]): Promise<number> {
+    await this.moveByIds('pending', 'held', ids);
+    await this.comeBack(open);
+    return ids.length;
   }
 
   /**
@@ -141,3 +150,5 @@ export interface SweepPosition {
 
 /** How many held followers come back together: enough that returning costs a fraction of a statement per message. */
 const followersPerReturn = 50;
+/** Messages of an order unit with a sequence that are put in order. */
+const sequencedAtMost = 200;

@@ -13,6 +13,7 @@ interface OpenRow extends Row {
   readonly open: string;
   readonly id: string;
   readonly status: string;
+  readonly sequence: string | null;
 }
 
 /** Statements of a few fixed sizes are prepared once each; a shorter list is filled up with its last entity. */
@@ -52,7 +53,7 @@ export class NeighbourLookup {
     }
     const found = new Map<string, Neighbours>();
     for (const { id, open } of messages) {
-      if (open !== null) found.set(id, placeIn(chains.get(open) ?? [], id));
+      if (open !== null) found.set(id, placeIn(inSequence(chains.get(open) ?? [], this.table), id));
     }
     return found;
   }
@@ -75,13 +76,28 @@ export class NeighbourLookup {
     const key = size * 1_000_000 + depth;
     const known = this.statements.get(key);
     if (known !== undefined) return known;
-    const { name, id, open, openIndex } = this.table;
-    const one = `(SELECT CAST(m.${open} AS CHAR) AS open, CAST(m.${id} AS CHAR) AS id, m.status
+    const { name, id, open, openIndex, sequence } = this.table;
+    const position = sequence ? `CAST(m.${sequence} AS CHAR)` : 'NULL';
+    const one = `(SELECT CAST(m.${open} AS CHAR) AS open, CAST(m.${id} AS CHAR) AS id, m.status, ${position} AS sequence
         FROM ${name} m FORCE INDEX (${openIndex}) WHERE m.${open} = ? ORDER BY m.${id} LIMIT ${Math.trunc(depth)})`;
     const statement = Array.from({ length: size }, () => one).join(' UNION ALL ');
     this.statements.set(key, statement);
     return statement;
   }
+}
+
+/** In the order in which they go: what is in work, then by sequence, then by id. Given in the order of ids. */
+export function inSequence<T extends { readonly status: string; readonly sequence: string | null }>(
+  chain: readonly T[],
+  { sequence, words }: BoxTable,
+): readonly T[] {
+  if (sequence === null || chain.every((row) => row.sequence === null)) return chain;
+  const rank = (row: T) => (row.status === words.working ? 0 : row.sequence === null ? 1 : 2);
+  return chain.toSorted((one, other) => {
+    if (rank(one) !== rank(other) || one.sequence === null || other.sequence === null) return rank(one) - rank(other);
+    const [a, b] = [BigInt(one.sequence), BigInt(other.sequence)];
+    return a < b ? -1 : a > b ? 1 : 0;
+  });
 }
 
 function placeIn(chain: readonly OpenRow[], id: string): Neighbours {

@@ -13,6 +13,8 @@ export function inboxTable(name: string): BoxTable {
     claimIndex: 'inbox_claim',
     openIndex: 'inbox_entity',
     lane: 'lane',
+    // The reorder window of a source is another mechanism.
+    sequence: null,
     source: 'm.source',
     type: 'm.type',
     words: { working: 'processing', done: 'success', failed: 'failed' },

@@ -15,6 +15,7 @@ export const outboxTable: BoxTable = {
   claimIndex: 'outbox_claim',
   openIndex: 'outbox_unit',
   lane: null,
+  sequence: 'sequence',
   source: `'${outboxSource}'`,
   type: 'm.topic',
   words: { working: 'sending', done: 'sent', failed: 'dead' },

@@ -189,7 +189,8 @@ export class SendJob {
   private async giveBack(message: InHand): Promise<null> {
     const released = { claim: message.claim, outcome: { kind: 'released' }, park: false } as const;
     const { written } = await this.parts.writer.write(this.authority(message), released, null);
-    if (written) this.parts.events.emit({ name: 'released', ...attemptFacts(message.candidate) });
+    if (!written) return this.lost(message);
+    this.parts.events.emit({ name: 'released', ...attemptFacts(message.candidate) });
     return null;
   }
 

@@ -200,7 +200,7 @@ test('a stale sending message is taken over, and the late outcome of its former 
     if (++calls === 1) await hold.opened;
     return { status: 'sent' };
   });
-  const app = await start({ outbox: { ...on, transports: { out: transport }, claimTtl: 2_000, sendTimeout: 1_900 } });
+  const app = await start({ outbox: { ...on, transports: { out: transport }, claimTtl: 40_000, sendTimeout: 30_000 } });
   await app.send({ topic: 't', payload: 1 });
   await waitUntil(() => calls === 1, { what: 'it is being sent' });
   await database.query("UPDATE outbox_message SET claim_token = UNHEX(REPEAT('07', 16)), claimed_until = '2001-01-01'");
@@ -210,4 +210,29 @@ test('a stale sending message is taken over, and the late outcome of its former 
   expect(calls).toBe(2);
   expect(app.events('send-lost').length).toBe(1);
   expect(app.events('sent').length).toBe(1);
+});
+
+test('waiting messages of a key leave by their sequence; those without one go first, and what is being sent is not overtaken', async () => {
+  const hold = gate();
+  const transport = notingTransport(async ({ payload }) => {
+    if (payload === 'sending') await hold.opened;
+    return { status: 'sent' };
+  });
+  const app = await start({ outbox: { ...on, transports: { out: transport } } });
+  await app.send({ topic: 't', key: 'k', payload: 'sending', sequence: 9 });
+  await waitUntil(() => transport.batches.length === 1, { what: 'the first is being sent' });
+  await app.send([5, 3, 8, 1].map((sequence) => ({ topic: 't', key: 'k', payload: sequence, sequence })));
+  await app.send({ topic: 't', key: 'k', payload: 'plain' });
+  await waitUntil(async () => (await outboxCounts(database)).held === 4, { what: 'they wait behind it' });
+  hold.open();
+  await waitUntil(async () => (await outboxCounts(database)).sent === 6, { what: 'all are sent' });
+  expect(transport.batches.flat().map(({ payload }) => payload)).toEqual(['sending', 'plain', 1, 3, 5, 8]);
+});
+
+test('a batch that is read together leaves by its sequence too', async () => {
+  const transport = notingTransport();
+  const app = await start({ outbox: { pollInterval: 50, transports: { out: transport } } });
+  await app.send([5n, -3n, 8n, 1n].map((sequence) => ({ topic: 't', key: 'k', payload: Number(sequence), sequence })));
+  await app.outbox.runOnce();
+  expect(transport.batches.flat().map(({ payload }) => payload)).toEqual([-3, 1, 5, 8]);
 });
