@@ -13,11 +13,16 @@ export class Acknowledged {
     return this.ids.has(key);
   }
 
-  /** @returns whether it was a 2xx */
-  note(key: string, answer: PushAnswer | null): boolean {
+  /**
+   * @param keys that of the push, or one for each message of a push with many
+   * @returns whether it was a 2xx
+   */
+  note(keys: string | readonly string[], answer: PushAnswer | null): boolean {
     if (!answer || answer.status < 200 || answer.status >= 300) return false;
-    const { id } = JSON.parse(answer.body) as { id: string };
-    this.ids.set(key, (this.ids.get(key) ?? new Set()).add(id));
+    const receipts = [JSON.parse(answer.body)].flat() as { id: string }[];
+    for (const [index, key] of [keys].flat().entries()) {
+      this.ids.set(key, (this.ids.get(key) ?? new Set()).add(receipts[index]?.id ?? ''));
+    }
     return true;
   }
 

@@ -9,10 +9,16 @@ export interface PushAnswer {
   readonly tookMs: number;
 }
 
+export interface PushOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Default: that of the sender's URL. */
+  readonly path?: string;
+}
+
 /** A sender of pushes over kept connections, as order centres are. Close it in the test that made it. */
 export interface HttpPusher {
   /** Sends one push. Null when the connection broke before the answer was complete: it may be stored or not. */
-  push(body: string | Buffer, headers?: Readonly<Record<string, string>>): Promise<PushAnswer | null>;
+  push(body: string | Buffer, options?: PushOptions): Promise<PushAnswer | null>;
   close(): void;
 }
 
@@ -21,11 +27,11 @@ export function httpPusher(url: string, connections = 64): HttpPusher {
   const agent = new Agent({ keepAlive: true, maxSockets: connections });
   const closed = opened({ what: `a sender of pushes to ${url}`, close: async () => agent.destroy() });
   return {
-    push(body, headers = {}) {
+    push(body, { headers = {}, path } = {}) {
       const startedAt = performance.now();
       return new Promise((resolve) => {
         const sent = request(
-          url,
+          path === undefined ? url : new URL(path, url),
           {
             agent,
             method: 'POST',
