@@ -43,6 +43,10 @@ export class CompetingPump {
   /** A suspect waits: nothing is claimed until nothing is in hand. */
   private quieting = false;
   private stopping = false;
+  /** How often there was something new. */
+  private wakes = 0;
+  /** There was something new while a lane was looked at. */
+  private missed = false;
   /** Messages claimed by this process so far. */
   claimed = 0;
 
@@ -71,6 +75,7 @@ export class CompetingPump {
 
   /** There is something new: look at all lanes again. */
   wake(): void {
+    this.wakes++;
     for (const state of this.lanes.values()) {
       state.notBefore = 0;
       state.from = epoch;
@@ -101,6 +106,10 @@ export class CompetingPump {
         if (batch.needsQuiet) this.quieting = true;
       }
       this.start();
+      if (this.missed) {
+        this.missed = false;
+        return claimed > 0 ? 'drained' : 'idle';
+      }
     }
   }
 
@@ -149,9 +158,11 @@ export class CompetingPump {
 
   private async look(lane: number): Promise<ClaimedBatch | null> {
     const state = this.stateOf(lane);
+    const { wakes } = this;
     if (state.idle && !(await this.parts.store.hasDue(lane, this.parts.box.paused()))) {
       this.leaveAlone(
         lane,
+        wakes,
         Math.min(this.options.pauseMs, this.parts.box.resumeInMs(lane) ?? Number.POSITIVE_INFINITY),
       );
       return null;
@@ -163,12 +174,15 @@ export class CompetingPump {
     state.from = batch.from ?? epoch;
     if (batch.exhausted || !this.options.continuous) {
       state.from = epoch;
-      this.leaveAlone(lane, Math.min(this.options.pauseMs, batch.resumeInMs ?? Number.POSITIVE_INFINITY));
+      this.leaveAlone(lane, wakes, Math.min(this.options.pauseMs, batch.resumeInMs ?? Number.POSITIVE_INFINITY));
     }
     return batch;
   }
 
-  private leaveAlone(lane: number, ms: number): void {
+  /** What was committed after the look, since `wakes` was read, is not to wait: the next pass comes at once. */
+  private leaveAlone(lane: number, wakes: number, ms: number): void {
+    this.missed = this.options.continuous && wakes !== this.wakes;
+    if (this.missed) return;
     this.stateOf(lane).notBefore = performance.now() + Math.max(1, ms);
   }
 

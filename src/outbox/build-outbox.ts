@@ -86,7 +86,7 @@ export function buildOutbox(given: OutboxOptions, { dataSource, events, schedule
     registry,
     pool,
     relay,
-    service: new OutboxService(watcher, relay, receivers),
+    service: new OutboxService({ watcher, pool }, relay, receivers),
     database: databaseOf(dataSource),
     unwatch: watcher.watch(dataSource),
   };

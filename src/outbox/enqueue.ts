@@ -1,6 +1,7 @@
 import type { EntityManager, QueryRunner } from 'typeorm';
-import { isStatementResult, saysInTransaction } from '../database/index.js';
+import { type ControlPool, isStatementResult, saysInTransaction } from '../database/index.js';
 import { TransactionRequiredError } from '../errors/transaction-required.error.js';
+import type { CommitWatcher, EnqueueTicket } from './commit-watcher.js';
 import type { MessageRow } from './message-row.js';
 
 /** Rows that one INSERT carries at most: further ones go with the next. */
@@ -13,28 +14,41 @@ const columns = `message_id, topic, message_key, receiver, sequence, subject, he
 const values = `(?, ?, ?, ?, ?, ?, CONVERT(? USING utf8mb4), ?, ?, 'pending', UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND, ?,
   UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))`;
 
+/** What enqueueing needs beside the caller's manager. */
+export interface EnqueueParts {
+  readonly watcher: Pick<CommitWatcher, 'enter' | 'leave'>;
+  readonly pool: Pick<ControlPool, 'transaction'>;
+}
+
 /**
  * Inserts messages through the caller's own transaction: they exist if and only if it commits. One statement, more only
  * above 200 messages or 1 MiB of payload, and one more for each key with `strictOrder`.
- * @throws TransactionRequiredError when there is no transaction, or when the server says that it is over: a deadlock
- *   that was swallowed, or DDL. Then what was inserted is taken back.
+ * @throws TransactionRequiredError when there is no transaction, when it is ending or lost to a deadlock, or when the
+ *   server says that it is over, as after DDL. Then what was inserted is taken back.
  */
-export async function insertMessages(manager: EntityManager, rows: readonly MessageRow[]): Promise<QueryRunner> {
+export async function insertMessages(
+  manager: EntityManager,
+  rows: readonly MessageRow[],
+  { watcher, pool }: EnqueueParts,
+): Promise<void> {
   const runner = openRunner(manager);
-  await lockUnits(runner, rows);
-  for (const batch of batches(rows)) {
-    const result = (await runner.query(
-      `INSERT INTO outbox_message (${columns}) VALUES ${batch.map(() => values).join(', ')}`,
-      batch.flatMap(valuesOf),
-    )) as unknown;
-    if (isStatementResult(result) && !saysInTransaction(result)) {
-      await takeBack(runner, batch);
-      throw new TransactionRequiredError(
-        'OutboxService.enqueue: the server says that no transaction is open, although the manager does: a deadlock rolled it back and was swallowed, or a DDL statement committed it. Nothing was enqueued; let the first error end the transaction',
-      );
+  const ticket = watcher.enter(runner);
+  let enqueued = false;
+  try {
+    await lockUnits(runner, ticket, rows);
+    for (const batch of batches(rows)) {
+      const result = await send(runner, ticket, insertInto(batch), batch.flatMap(valuesOf));
+      if (isStatementResult(result) && !saysInTransaction(result)) {
+        await takeBack(pool, batch);
+        throw new TransactionRequiredError(
+          'OutboxService.enqueue: the server says that no transaction is open, although the manager does: a deadlock rolled it back and was swallowed, or a DDL statement committed it. Nothing was enqueued; let the first error end the transaction',
+        );
+      }
+      enqueued = true;
     }
+  } finally {
+    watcher.leave(runner, ticket, enqueued);
   }
-  return runner;
 }
 
 function openRunner(manager: EntityManager): QueryRunner {
@@ -45,25 +59,41 @@ function openRunner(manager: EntityManager): QueryRunner {
   );
 }
 
+/** One statement, unless the transaction ended meanwhile: after it the statement would commit by itself. */
+function send(runner: QueryRunner, ticket: EnqueueTicket, sql: string, values: readonly unknown[]): Promise<unknown> {
+  if (ticket.over !== null)
+    throw new TransactionRequiredError(
+      `OutboxService.enqueue: the transaction cannot take it any more: ${ticket.over}`,
+    );
+  return runner.query(sql, [...values]);
+}
+
+function insertInto(batch: readonly MessageRow[]): string {
+  return `INSERT INTO outbox_message (${columns}) VALUES ${batch.map(() => values).join(', ')}`;
+}
+
 /** Transactions that enqueue for the same unit go one after the other: the row stays locked until the commit. */
-async function lockUnits(runner: QueryRunner, rows: readonly MessageRow[]): Promise<void> {
+async function lockUnits(runner: QueryRunner, ticket: EnqueueTicket, rows: readonly MessageRow[]): Promise<void> {
   const units = new Set(rows.flatMap(({ strictOrder, unit }) => (strictOrder && unit !== null ? [unit] : [])));
   // In one order everywhere, so that two transactions with two keys each do not wait for each other.
   for (const unit of [...units].sort()) {
-    await runner.query(
+    await send(
+      runner,
+      ticket,
       'INSERT INTO mailroom_order_key (order_unit, used_at) VALUES (?, UTC_TIMESTAMP(3)) ON DUPLICATE KEY UPDATE used_at = UTC_TIMESTAMP(3)',
       [unit],
     );
   }
 }
 
-/** They were committed by themselves, so they have to be deleted by themselves. A relay that was quicker has sent them. */
-async function takeBack(runner: QueryRunner, batch: readonly MessageRow[]): Promise<void> {
+/**
+ * They were committed by themselves, so they have to be deleted by themselves, over a connection of ours: the caller's may
+ * serve somebody else by now. A relay that was quicker has sent them. Locks them by their unique message ids.
+ */
+async function takeBack(pool: EnqueueParts['pool'], batch: readonly MessageRow[]): Promise<void> {
   const ids = batch.map(({ messageId }) => messageId);
-  await runner.query(
-    `DELETE FROM outbox_message WHERE message_id IN (${ids.map(() => '?').join(', ')}) AND status = 'pending'`,
-    ids,
-  );
+  const sql = `DELETE FROM outbox_message WHERE message_id IN (${ids.map(() => '?').join(', ')}) AND status = 'pending'`;
+  await pool.transaction((tx) => tx.query(sql, ids));
 }
 
 function valuesOf(row: MessageRow): unknown[] {

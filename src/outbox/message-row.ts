@@ -27,6 +27,20 @@ const keyBytesAtMost = 255;
 const subjectBytesAtMost = 64;
 const longestDelayMs = 30 * 86_400_000;
 const headersBytesAtMost = 16_384;
+const known: Readonly<Record<keyof OutgoingMessage, true>> = {
+  topic: true,
+  payload: true,
+  key: true,
+  receiver: true,
+  id: true,
+  subject: true,
+  delay: true,
+  headers: true,
+  contentType: true,
+  strictOrder: true,
+  sequence: true,
+};
+const fields: ReadonlySet<string> = new Set(Object.keys(known));
 
 /**
  * Checks a message and brings it into the form of its row. Sends nothing.
@@ -36,11 +50,13 @@ const headersBytesAtMost = 16_384;
 export function messageRow(message: OutgoingMessage, carried: Readonly<Record<string, string>>): MessageRow {
   if (typeof message !== 'object' || message === null)
     throw new InvalidMessageError('message', "write an object such as { topic: 'order.paid', payload }");
+  refuseUnknown(message);
   const { topic, strictOrder = false } = message;
   if (typeof topic !== 'string' || !/^[\x21-\x7e]{1,128}$/.test(topic))
     throw new InvalidMessageError('topic', 'write 1 to 128 printable ASCII characters');
   const key = keyBytes(message.key, 'key', keyBytesAtMost);
   const receiver = keyBytes(message.receiver, 'receiver', keyBytesAtMost);
+  if (typeof strictOrder !== 'boolean') throw new InvalidMessageError('strictOrder', 'write true or false');
   if (strictOrder && key === null && receiver === null)
     throw new InvalidMessageError('strictOrder', 'order is kept within a key or receiver: give one');
   const { payload, contentType } = payloadBytes(message);
@@ -51,13 +67,20 @@ export function messageRow(message: OutgoingMessage, carried: Readonly<Record<st
     receiver,
     sequence: sequenceOf(message.sequence),
     subject: keyBytes(message.subject, 'subject', subjectBytesAtMost),
-    headers: headerBytes({ ...carried, ...message.headers }),
+    headers: headerBytes(carried, message.headers),
     contentType,
     payload,
     delayMs: delayOf(message.delay),
     unit: key === null && receiver === null ? null : unitOf(key, receiver),
     strictOrder,
   };
+}
+
+/** A name that is mistyped would be a key or receiver that is not kept in order. */
+function refuseUnknown(message: OutgoingMessage): void {
+  const unknown = Object.keys(message).find((name) => !fields.has(name));
+  if (unknown !== undefined)
+    throw new InvalidMessageError(unknown, `there is no such field; write one of ${[...fields].join(', ')}`);
 }
 
 /** The hash of an order unit: key and receiver, each with its length, so that no two pairs run together. */
@@ -104,7 +127,10 @@ function payloadBytes({ payload, contentType }: OutgoingMessage): { payload: Buf
   return { payload: Buffer.from(json), contentType: contentType ?? 'application/json' };
 }
 
-function headerBytes(headers: Readonly<Record<string, string>>): Buffer | null {
+function headerBytes(carried: Readonly<Record<string, string>>, given: OutgoingMessage['headers']): Buffer | null {
+  if (given !== undefined && (typeof given !== 'object' || given === null || Array.isArray(given)))
+    throw new InvalidMessageError('headers', "write an object of text by name, such as { 'x-tenant': 'a' }");
+  const headers = { ...carried, ...given };
   const entries = Object.entries(headers);
   if (entries.length === 0) return null;
   for (const [name, value] of entries) {

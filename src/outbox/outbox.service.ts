@@ -2,8 +2,7 @@ import type { EntityManager } from 'typeorm';
 import type { PassEnd } from '../delivery/index.js';
 import { InvalidMessageError } from '../errors/invalid-message.error.js';
 import { currentMessage } from '../observability/index.js';
-import type { CommitWatcher } from './commit-watcher.js';
-import { insertMessages } from './enqueue.js';
+import { type EnqueueParts, insertMessages } from './enqueue.js';
 import { keyBytes, messageRow } from './message-row.js';
 import type { OutboxKey, OutgoingMessage } from './outgoing-message.js';
 import type { ReceiverStore } from './receiver.store.js';
@@ -15,7 +14,7 @@ const mostMessages = 10_000;
 /** Enqueues messages in the caller's transaction, and steers their sending. Exported by `OutboxModule`. */
 export class OutboxService {
   constructor(
-    private readonly watcher: CommitWatcher,
+    private readonly parts: EnqueueParts,
     private readonly relay: Relay,
     private readonly receivers: ReceiverStore,
   ) {}
@@ -38,8 +37,7 @@ export class OutboxService {
       throw new InvalidMessageError('messages', `${list.length} at once; write at most ${mostMessages} in one call`);
     const { traceparent } = currentMessage() ?? {};
     const rows = list.map((message) => messageRow(message, traceparent === undefined ? {} : { traceparent }));
-    const runner = await insertMessages(manager, rows);
-    if (rows.length > 0) this.watcher.note(runner);
+    await insertMessages(manager, rows, this.parts);
     return rows.map(({ messageId }) => messageId);
   }
 

@@ -1,4 +1,4 @@
-import type { INestApplication, Provider, Type } from '@nestjs/common';
+import type { INestApplication, ModuleMetadata, Provider, Type } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
@@ -42,7 +42,7 @@ export interface OutboxAppOptions {
   readonly handlers?: Readonly<Record<string, TestOutboxHandler | readonly [OutboxHandlerOptions, TestOutboxHandler]>>;
   /** Merged over options that make a test quick: local transport only, backoff zero, no breaker. */
   readonly outbox?: Partial<OutboxOptions>;
-  readonly imports?: readonly Type[];
+  readonly imports?: NonNullable<ModuleMetadata['imports']>;
   readonly providers?: readonly Provider[];
   /** Before the application starts: adapters and the like. */
   readonly prepare?: (app: INestApplication) => void;
