@@ -277,6 +277,16 @@ describe('groupBy', () => {
   });
 });
 
+test('a message whose last attempt ended with its process is called alone, not with its neighbours', async () => {
+  const calls: number[][] = [];
+  const app = await start({}, (messages) => void calls.push(numbers(messages)));
+  const ids = await push(app, ...numbered(5));
+  for (const id of [ids[0], ids[3]])
+    await database.query("UPDATE inbox_message SET error_kind = 'orphaned', attempts = 1 WHERE id = ?", [id]);
+  await drainInbox(app.inbox);
+  expect(calls).toEqual([[1], [2, 3], [4], [5]]);
+});
+
 test('a batch that is not full waits maxWait for more', async () => {
   const calls: number[][] = [];
   const app = await start({ size: 2, maxWait: '10s' }, (messages) => void calls.push(numbers(messages)));
@@ -308,6 +318,17 @@ test('a message whose claim was taken away while the handler ran takes the whole
   await app.inbox.runOnce();
   expect(await effects()).toEqual([]);
   expect((await rows()).map((row) => row.status)).toEqual(['processing', 'processing']);
+});
+
+test('where nothing was written, a message whose claim was taken away is lost alone', async () => {
+  const app = await start({}, async (messages) => {
+    await database.query('UPDATE inbox_message SET claim_token = REVERSE(claim_token) WHERE id = ?', [messages[0]?.id]);
+  });
+  const [first] = await push(app, ...numbered(3));
+  await app.inbox.runOnce();
+  expect((await rows()).map((row) => row.status)).toEqual(['processing', 'success', 'success']);
+  expect(app.events('claim-lost').map(({ id }) => id)).toEqual([first]);
+  expect(app.events('succeeded')).toHaveLength(2);
 });
 
 test('a batch that takes too long is rolled back and waits until its handler has really ended', async () => {
