@@ -3,7 +3,7 @@ import { ScheduleModule } from '@nestjs/schedule';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { LoggerModule } from 'nestjs-pino';
 import { mailroomMigrations } from '../../migrations/index.js';
-import { InboxModule, type InboxOptions, type SourceOptions } from '../index.js';
+import { InboxModule, type InboxOptions, OutboxModule, type SourceOptions, WebSocketReceivers } from '../index.js';
 import { ContractController } from './contracts/contract.controller.js';
 import { ContractEventsHandler } from './contracts/contract-events.handler.js';
 import { contractSource, contractSourceOptions } from './contracts/contract-source.js';
@@ -17,9 +17,14 @@ import { GithubEventsHandler } from './github/github-events.handler.js';
 import { githubSource } from './github/github-source.js';
 import { HealthController } from './health/health.controller.js';
 import { RedisCheck } from './health/redis-check.js';
+import { ImController } from './im/im.controller.js';
+import { ImGateway } from './im/im.gateway.js';
+import { ImService } from './im/im.service.js';
 import { OrderController } from './orders/order.controller.js';
 import { OrderEventsHandler } from './orders/order-events.handler.js';
 import { orderSource } from './orders/order-source.js';
+import { WarehouseHandler } from './orders/warehouse.handler.js';
+import { outboxOptions } from './outbox-options.js';
 
 /** The reference application: what a team would write around mailroom. */
 @Module({})
@@ -27,6 +32,7 @@ import { orderSource } from './orders/order-source.js';
 export class AppModule {
   static forEnvironment(environment: Environment): DynamicModule {
     const sources = sourcesOf(environment);
+    const receivers = new WebSocketReceivers();
     return {
       module: AppModule,
       global: true,
@@ -52,11 +58,16 @@ export class AppModule {
         }),
         ScheduleModule.forRoot(),
         InboxModule.forRoot(inboxOptions(environment, sources)),
+        OutboxModule.forRoot(outboxOptions(environment, receivers)),
       ],
-      controllers: [OrderController, CrmController, ContractController, HealthController],
+      controllers: [OrderController, CrmController, ContractController, ImController, HealthController],
       providers: [
         { provide: environmentToken, useValue: environment },
         RedisCheck,
+        { provide: WebSocketReceivers, useValue: receivers },
+        ImGateway,
+        ImService,
+        WarehouseHandler,
         ...(sources[crmSource] ? [ProfileHandler] : []),
         ...(sources.orders ? [OrderEventsHandler] : []),
         ...(sources.github ? [GithubEventsHandler] : []),

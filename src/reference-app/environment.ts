@@ -46,6 +46,13 @@ const schema = z.object({
   INTAKE_MAX_IN_FLIGHT: whole(1, 1_000_000).default(1_000),
   INTAKE_RATE_PER_SECOND: whole(1, 1_000_000).optional(),
   INTAKE_MAX_BACKLOG: whole(1, 1_000_000).optional(),
+  OUTBOX_ENABLED: flag.default(true),
+  OUTBOX_POLL_INTERVAL_MS: whole(10, 3_600_000).default(3_000),
+  OUTBOX_MAX_RETRY: whole(0, 1_000).default(5),
+  OUTBOX_BACKOFF_SECONDS: seconds.prefault('5,20,80,320,1280'),
+  OUTBOX_SEND_TIMEOUT_MS: whole(2_000, 3_600_000).default(10_000),
+  OUTBOX_CLAIM_TTL_MS: whole(1_000, 3_600_000).default(60_000),
+  OUTBOX_PARK_RECHECK_MS: whole(100, 86_400_000).default(300_000),
   SHUTDOWN_READINESS_DELAY_MS: whole(0, 600_000).default(5_000),
   SHUTDOWN_DEADLINE_MS: whole(1, 3_600_000).default(25_000),
 });
@@ -82,13 +89,7 @@ export function readEnvironment(variables: Readonly<Record<string, string | unde
 }
 
 /** Known by name, but the part that they steer does not exist yet. */
-const withoutPart = [
-  'OUTBOX_BACKOFF_SECONDS',
-  'OUTBOX_ENABLED',
-  'OUTBOX_MAX_RETRY',
-  'OUTBOX_POLL_INTERVAL_MS',
-  'RETENTION_SUCCESS_MINUTES',
-] as const;
+const withoutPart = ['RETENTION_SUCCESS_MINUTES'] as const;
 
 /** Variables that are set and change nothing, for a warning at start. */
 export function variablesWithoutEffect(variables: Readonly<Record<string, string | undefined>>): readonly string[] {

@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import { ShutdownSignal } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import { WsAdapter } from '@nestjs/platform-ws';
 import { Logger } from 'nestjs-pino';
 import { DataSource } from 'typeorm';
 import { mailroomMigrations, runMigrationsExclusively } from '../../migrations/index.js';
@@ -32,6 +33,7 @@ async function start(): Promise<void> {
     rawBody: true,
     abortOnError: false,
   });
+  app.useWebSocketAdapter(new WsAdapter(app));
   const logger = app.get(Logger);
   app.useLogger(logger);
   // A stop in order is a success: supervisors restart or alarm on other codes than 0.

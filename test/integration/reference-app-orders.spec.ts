@@ -25,7 +25,13 @@ describe('two instances on one database', () => {
 
   beforeAll(async () => {
     database = await createTestDatabase('reference_app');
-    const env = { ...secrets, DATABASE_URL: database.url, MIGRATE: 'true', SIMULATE: 'true', OUTBOX_ENABLED: 'true' };
+    const env = {
+      ...secrets,
+      DATABASE_URL: database.url,
+      MIGRATE: 'true',
+      SIMULATE: 'true',
+      RETENTION_SUCCESS_MINUTES: '5',
+    };
     // Both at once on an empty database: one runs the migrations, the other waits for it.
     [app, other] = await Promise.all([listening(launch(env)), listening(launch(env))]);
   });
@@ -147,7 +153,7 @@ describe('two instances on one database', () => {
     await pushOrders(app, orderEvent('x', 'order.created', { note: marker }), { secret: otherSecret });
     const log = app.child.stdout + app.child.stderr;
     for (const line of app.child.stdout.trim().split('\n')) expect(() => JSON.parse(line)).not.toThrow();
-    expect(log).toContain('OUTBOX_ENABLED has no effect yet');
+    expect(log).toContain('RETENTION_SUCCESS_MINUTES has no effect yet');
     for (const hidden of [marker, secrets.ORDERS_SECRET, secrets.ORDERS_SECRET.slice(6), secrets.GITHUB_SECRET])
       expect(log).not.toContain(hidden);
   });

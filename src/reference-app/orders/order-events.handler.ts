@@ -1,9 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { type InboxContext, InboxHandler, type InboxMessage } from '../../index.js';
+import { type InboxContext, InboxHandler, type InboxMessage, OutboxService } from '../../index.js';
 import type { Environment } from '../environment.js';
 import { environmentToken } from '../environment.token.js';
 import { simulate } from '../simulate.js';
 import { nextStatus, type OrderEvent, type OrderStatus } from './order-event.js';
+import { type Reserve, reserveTopic } from './warehouse.handler.js';
 
 /** Status of an order of which only events have come that it does not allow: its creation is missing. */
 const neverCreated = 'unknown';
@@ -11,7 +12,10 @@ const neverCreated = 'unknown';
 /** Applies order events. What the order's state machine does not allow is a success that is counted as ignored. */
 @Injectable()
 export class OrderEventsHandler {
-  constructor(@Inject(environmentToken) private readonly environment: Environment) {}
+  constructor(
+    @Inject(environmentToken) private readonly environment: Environment,
+    @Inject(OutboxService) private readonly outbox: OutboxService,
+  ) {}
 
   @InboxHandler('*', { source: 'orders' })
   async apply(message: InboxMessage<OrderEvent>, ctx: InboxContext): Promise<void> {
@@ -31,5 +35,9 @@ export class OrderEventsHandler {
          updated_at = VALUES(updated_at)`,
       [event.orderId, to ?? from ?? neverCreated, event.amount, applied, ignored, applied],
     );
+    if (to === 'paid') {
+      const payload: Reserve = { orderId: event.orderId, amount: event.amount };
+      await this.outbox.enqueue(ctx.manager, { topic: reserveTopic, key: event.orderId, payload });
+    }
   }
 }
