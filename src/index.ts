@@ -12,6 +12,7 @@ export {
   type Executed,
   type ExecuteOptions,
   type FlightEntry,
+  type IdempotencyOptions,
   type InboxAsyncOptions,
   type InboxBatchContext,
   InboxBatchHandler,

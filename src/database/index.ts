@@ -14,4 +14,5 @@ export { ControlPool, type ControlPoolOptions } from './control-pool.js';
 export * from './database-error.js';
 export { destroyConnection } from './destroy-connection.js';
 export { type Dialect, detectDialect, dialectOf, unsupportedServer } from './dialect.js';
+export { PacketLimit } from './packet-limit.js';
 export * from './server-status.js';

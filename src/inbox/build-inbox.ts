@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
-import { ControlPool, type Dialect, detectDialect } from '../database/index.js';
+import { ControlPool, type Dialect, detectDialect, PacketLimit } from '../database/index.js';
 import {
   type BoxTable,
   ClosedOffKinds,
@@ -22,12 +22,14 @@ import {
   Stragglers,
   UnknownTypes,
 } from '../delivery/index.js';
+import type { KnownIds } from '../idempotency/index.js';
 import { InstanceMembership, LeaseKeeper, LeaseRowStore, newInstanceId, openGate, RedisGate } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
 import { Backlog, breakerRules, HandlerLatency, Pressure } from '../pressure/index.js';
 import { sourceRules } from './admission-options.js';
 import { BacklogStore } from './backlog.store.js';
 import { CompetingConsumption, competingParts } from './competing-consumption.js';
+import { doorCache } from './door-cache.js';
 import { EntityReleaseStore } from './entity-release.store.js';
 import { HandlerAdmission } from './handler-admission.js';
 import { HandlerRegistry } from './handler-registry.js';
@@ -44,6 +46,7 @@ import { Intake } from './intake.js';
 import { IntakeStore } from './intake.store.js';
 import { IntakeAdmission } from './intake-admission.js';
 import { IntakeQueue } from './intake-queue.js';
+import { IntakeSaving } from './intake-saving.js';
 import { LateMessages } from './late-messages.js';
 import { OrderedConsumption } from './ordered-consumption.js';
 import { WebhookEndpoint } from './webhook-endpoint.js';
@@ -65,6 +68,10 @@ export interface InboxParts {
   readonly admission: HandlerAdmission;
   /** What the door and the consumer share. */
   readonly pressure: Pressure;
+  /** What the server takes in one packet. */
+  readonly packet: PacketLimit;
+  /** What the door remembers of keys; null unless that was chosen. */
+  readonly known: KnownIds | null;
   readonly service: InboxService;
   /** What the server is; asked once, and again after a failure. */
   dialect(): Promise<Dialect>;
@@ -83,6 +90,7 @@ export async function buildInbox(
 ): Promise<InboxParts> {
   const options = resolveInboxOptions(given);
   const pool = new ControlPool(dataSource, { size: options.controlPool });
+  const packet = new PacketLimit(pool);
   const dialect = once(() => detectDialect(pool));
   const registry = new HandlerRegistry(options);
   const table = inboxTable('inbox_message');
@@ -97,7 +105,9 @@ export async function buildInbox(
   const putOff = new PutOffStore(pool, table);
   const store = new LaneStore(pool, table);
   const order = new EntityOrderStore(pool, table, reorderStore(options, pool, table));
-  const newKeeper = await leaseKeepers(options, pool, namespaceOf(options, dataSource));
+  const namespace = namespaceOf(options, dataSource);
+  const known = await doorCache(options.idempotency, namespace, quietly('InboxDoor', 'the table answers duplicates'));
+  const newKeeper = await leaseKeepers(options, pool, namespace);
   const parts: LaneParts = {
     box: dispatcher,
     keeper: newKeeper(),
@@ -131,10 +141,11 @@ export async function buildInbox(
     scheduler,
   );
   const intakeStore = new IntakeStore(pool, table.name);
-  const intakeQueue = new IntakeQueue(intakeStore);
+  const intakeQueue = new IntakeQueue(intakeStore, () => packet.bytes);
   const longestWaitMs = () => Math.max(pool.longestWaitMs(), intakeQueue.longestWaitMs());
   const intakeAdmission = new IntakeAdmission(options, pressure, { longestWaitMs });
-  const intake = new Intake(options, intakeAdmission, intakeStore, intakeQueue, events, (lane) => consumer.wake(lane));
+  const saving = new IntakeSaving(intakeStore, intakeQueue, packet, known);
+  const intake = new Intake(options, intakeAdmission, saving, events, (lane) => consumer.wake(lane));
   const execution = new ImmediateExecution(options, parts, newKeeper, (lane) => consumer.wake(lane));
   return {
     options,
@@ -145,6 +156,8 @@ export async function buildInbox(
     execution,
     admission,
     pressure,
+    packet,
+    known,
     endpoint: new WebhookEndpoint(intake, options),
     service: new InboxService(
       intake,
@@ -192,7 +205,7 @@ async function leaseKeepers(
   const { backend, redis, ttl, renew } = options.lease;
   const gate =
     backend === 'redis'
-      ? await RedisGate.open({ redis, namespace, onError: quietly(new Logger('InboxLease')) })
+      ? await RedisGate.open({ redis, namespace, onError: quietly('InboxLease', 'messages are stored and wait') })
       : openGate;
   return () => new LeaseKeeper(gate, new LeaseRowStore(pool), newInstanceId(), { ttlMs: ttl, renewMs: renew });
 }
@@ -206,12 +219,13 @@ function namespaceOf(options: ResolvedInboxOptions, dataSource: DataSource): str
 }
 
 /** A Redis that is away reports an error with every reconnect; one line each half minute tells as much. */
-function quietly(logger: Logger): (error: Error) => void {
+function quietly(context: string, consequence: string): (error: Error) => void {
+  const logger = new Logger(context);
   let lastAt = Number.NEGATIVE_INFINITY;
   return (error) => {
     if (performance.now() - lastAt < 30_000) return;
     lastAt = performance.now();
-    logger.warn({ msg: 'Redis is not available; messages are stored and wait', error: error.message });
+    logger.warn({ msg: `Redis is not available; ${consequence}`, error: error.message });
   };
 }
 

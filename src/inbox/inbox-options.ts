@@ -4,6 +4,7 @@ import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { GivenRedisClient } from '../lease/index.js';
 import { type BreakerOptions, breakerRules, breakerSchema } from '../pressure/index.js';
 import { type AdmissionLimits, limitSchemas, sourceRules } from './admission-options.js';
+import { checkIdempotency, type IdempotencyOptions, idempotencySchema } from './idempotency-options.js';
 import { type ResolvedSource, type SourceOptions, sourceSchema } from './source-options.js';
 
 /** Options of `InboxModule.forRoot`. Durations are milliseconds or text such as '30s'. */
@@ -80,6 +81,8 @@ export interface InboxOptions {
     /** Somebody has been waiting longer for a connection of mailroom's own, or to be sent: pushes are answered 503 at once. Default 1s. */
     readonly maxPoolWait?: Duration;
   };
+  /** Caches in front of the unique key that tells duplicates. Default: none. */
+  readonly idempotency?: IdempotencyOptions;
   readonly shutdown?: {
     /** How long readiness says 503 before anything stops, for the load balancer to notice. Default 5s. */
     readonly readinessDelay?: Duration;
@@ -159,6 +162,7 @@ const schema = z.strictObject({
       maxBacklogAge: limitSchemas.maxBacklogAge,
     })
     .prefault({}),
+  idempotency: idempotencySchema.prefault({}),
   shutdown: z
     .strictObject({
       readinessDelay: duration({ max: 600_000 }).default(5_000),
@@ -231,7 +235,8 @@ export function resolveInboxOptions(options: InboxOptions) {
     }
     paths.set(source.path, name);
   }
-  return { ...parsed, lease: { backend: lease.backend, ttl: lease.ttl, renew, redis: clients } };
+  const idempotency = checkIdempotency(parsed.idempotency, clients);
+  return { ...parsed, idempotency, lease: { backend: lease.backend, ttl: lease.ttl, renew, redis: clients } };
 }
 
 /** With mode 'competing' nothing keeps two messages of a source apart. */

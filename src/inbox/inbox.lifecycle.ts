@@ -11,6 +11,7 @@ import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { InboxParts } from './build-inbox.js';
 import type { HandlerExplorer } from './handler-explorer.js';
 import { cannotMount, mountWebhooks } from './mount-webhooks.js';
+import { packetProblems } from './packet-check.js';
 
 /** Starts and stops the inbox with the application. Everything of ours ends before TypeORM and Redis are closed. */
 export class InboxLifecycle
@@ -68,6 +69,7 @@ export class InboxLifecycle
     const graceMs = Math.max(0, deadlineAt - performance.now());
     await Promise.all([consumer.stop(graceMs), execution.stop(graceMs)]);
     while (intake.pending > 0 && performance.now() < deadlineAt) await pause(5);
+    this.parts.known?.close();
     await pool.close();
   }
 
@@ -75,6 +77,9 @@ export class InboxLifecycle
     try {
       const problem = unsupportedServer(await this.parts.dialect());
       if (problem) throw new InvalidOptionsError('dataSource', undefined, problem);
+      const packetLimit = await this.parts.packet.ask();
+      if (packetLimit === null) return;
+      for (const warning of packetProblems(this.parts.options, packetLimit)) this.logger.warn(warning);
     } catch (error) {
       if (error instanceof InvalidOptionsError) throw error;
       this.logger.warn({ msg: 'the database could not be asked for its version', error: (error as Error).message });

@@ -17,6 +17,7 @@
 export type { BreakerOptions } from '../pressure/index.js';
 export { buildInbox, type InboxParts, type InboxSurroundings } from './build-inbox.js';
 export type { BreakerSnapshot } from './handler-admission.js';
+export type { IdempotencyOptions } from './idempotency-options.js';
 export type { Executed, ExecuteOptions } from './immediate-execution.js';
 export type { FlightEntry } from './in-flight.js';
 export { InboxLifecycle } from './inbox.lifecycle.js';

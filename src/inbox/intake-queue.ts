@@ -3,6 +3,7 @@ import { DatabaseUnavailableError } from '../errors/database-unavailable.error.j
 import { type IntakeStore, identityOf, type Stored } from './intake.store.js';
 import { IntakeWriter } from './intake-writer.js';
 import type { MessageDraft } from './message-draft.js';
+import { statementBytes } from './packet-check.js';
 
 /** Batches on their way at the same time: while one is flushed to the disk, the next is filled and sent. */
 const mostInFlight = 2;
@@ -48,7 +49,11 @@ export class IntakeQueue {
   private readonly keysInFlight = new Set<string>();
   private readonly writer: IntakeWriter;
 
-  constructor(private readonly rows: IntakeStore) {
+  /** @param packetLimit what the server takes in one packet; null: not known */
+  constructor(
+    private readonly rows: IntakeStore,
+    private readonly packetLimit: () => number | null = () => null,
+  ) {
     this.writer = new IntakeWriter(rows);
   }
 
@@ -123,13 +128,14 @@ export class IntakeQueue {
     const ready: Waiting[] = [];
     const later: Waiting[] = [];
     let bytes = 0;
+    const most = statementBytes(mostBytes, this.packetLimit());
     for (const one of this.waiting) {
       if (one.ticket.withdrawn) {
         one.reject(new DatabaseUnavailableError('withdrawn'));
         continue;
       }
       const size = one.draft.body.length + (one.draft.headers?.length ?? 0);
-      const fits = ready.length < 200 && (ready.length === 0 || bytes + size <= mostBytes);
+      const fits = ready.length < 200 && (ready.length === 0 || bytes + size <= most);
       if (fits && (one.identity === null || !this.keysInFlight.has(one.identity))) {
         ready.push(one);
         bytes += size;

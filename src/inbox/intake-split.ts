@@ -3,6 +3,7 @@ import { DatabaseUnavailableError } from '../errors/database-unavailable.error.j
 import { type IntakeStore, identityOf, isCopy, type Stored } from './intake.store.js';
 import type { Ticket } from './intake-queue.js';
 import type { MessageDraft } from './message-draft.js';
+import { statementBytes } from './packet-check.js';
 
 /** Rows and bytes of one statement; a transaction holds as many statements as the push needs. */
 const mostRows = 100;
@@ -15,12 +16,18 @@ const attempts = 3;
  * that hold the same keys in another order may deadlock: the loser is run again and then finds the winner's rows.
  * @throws DatabaseUnavailableError when the ticket was withdrawn before the first statement
  */
-export function storeTogether(store: IntakeStore, drafts: readonly MessageDraft[], ticket: Ticket): Promise<Stored[]> {
+export function storeTogether(
+  store: IntakeStore,
+  drafts: readonly MessageDraft[],
+  ticket: Ticket,
+  packetLimit: number | null = null,
+): Promise<Stored[]> {
   return store.transaction(async (tx) => {
     if (ticket.withdrawn) throw new DatabaseUnavailableError('withdrawn');
     const ids = new Map<string, string>();
     const stored: Stored[] = [];
-    for (const part of partsOf(drafts)) stored.push(...(await insertPart(store, tx, part, ids)));
+    for (const part of partsOf(drafts, statementBytes(mostBytes, packetLimit)))
+      stored.push(...(await insertPart(store, tx, part, ids)));
     return stored;
   });
 }
@@ -65,17 +72,18 @@ function firstOfEach(part: readonly MessageDraft[], ids: ReadonlyMap<string, str
   });
 }
 
-function partsOf(drafts: readonly MessageDraft[]): MessageDraft[][] {
+function partsOf(drafts: readonly MessageDraft[], most: number): MessageDraft[][] {
   const parts: MessageDraft[][] = [];
   let bytes = 0;
   for (const draft of drafts) {
     const last = parts.at(-1);
-    bytes += draft.body.length;
-    if (last && last.length < mostRows && bytes <= mostBytes) {
+    const size = draft.body.length + (draft.headers?.length ?? 0);
+    bytes += size;
+    if (last && last.length < mostRows && bytes <= most) {
       last.push(draft);
     } else {
       parts.push([draft]);
-      bytes = draft.body.length;
+      bytes = size;
     }
   }
   return parts;

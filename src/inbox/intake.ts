@@ -5,10 +5,10 @@ import { IntakeRefusedError } from '../errors/intake-refused.error.js';
 import { MailroomError } from '../errors/mailroom.error.js';
 import type { MailroomEvents } from '../observability/index.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
-import type { IntakeStore, Stored } from './intake.store.js';
+import type { Stored } from './intake.store.js';
 import type { IntakeAdmission } from './intake-admission.js';
-import { type IntakeQueue, Ticket } from './intake-queue.js';
-import { storeTogether } from './intake-split.js';
+import { Ticket } from './intake-queue.js';
+import type { IntakeSaving } from './intake-saving.js';
 import { draftMessages, type MessageDraft } from './message-draft.js';
 import { Push, type PushInput } from './push.js';
 import type { Receipt } from './receipt.js';
@@ -24,8 +24,7 @@ export class Intake {
   constructor(
     private readonly options: ResolvedInboxOptions,
     private readonly admission: IntakeAdmission,
-    private readonly store: IntakeStore,
-    private readonly queue: IntakeQueue,
+    private readonly saving: IntakeSaving,
     private readonly events: MailroomEvents,
     private readonly wake: (lane: number) => void,
   ) {}
@@ -103,22 +102,11 @@ export class Intake {
       return { id: null, duplicate: false, status: 'ignored' };
     }
     const { messages: drafts, isSplit } = draftMessages(name, source, push, { lanes: this.options.lanes });
-    const stored = await this.save(drafts, manager, ticket);
+    const stored = await this.saving.save(drafts, manager, ticket);
     const receipts = stored.map((one, index) => this.receipt(drafts[index] as MessageDraft, one));
     // With a manager the rows are not there yet; the next round finds them after the commit.
     if (!manager) for (const lane of new Set(drafts.map((draft) => draft.lane))) this.wake(lane);
     return isSplit ? receipts : (receipts[0] as Receipt);
-  }
-
-  private async save(
-    drafts: readonly MessageDraft[],
-    manager: EntityManager | undefined,
-    ticket: Ticket,
-  ): Promise<Stored[]> {
-    if (manager) return this.store.storeWith(manager, drafts);
-    const [only] = drafts;
-    if (drafts.length === 1 && only) return [await this.queue.store(only, ticket)];
-    return storeTogether(this.store, drafts, ticket);
   }
 
   private receipt({ source, type }: MessageDraft, { id, duplicate }: Stored): Receipt {

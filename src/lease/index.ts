@@ -19,5 +19,5 @@ export { InstanceMembership } from './instance-membership.js';
 export type { Lease, LeaseLoss, LeaseObserver } from './lease.js';
 export { type Entrance, LeaseKeeper, type LeaseTimes } from './lease-keeper.js';
 export { LeaseRowStore, type OnTaken } from './lease-row.store.js';
-export { type GivenRedisClient, pubSubClient } from './redis-client.js';
+export { type GivenRedisClient, lookupClient, pubSubClient } from './redis-client.js';
 export { RedisGate } from './redis-gate.js';

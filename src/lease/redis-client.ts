@@ -35,10 +35,32 @@ export async function leaseClient(
   given: string | GivenRedisClient,
   onError: (error: Error) => void,
 ): Promise<Redis | Cluster> {
+  return ownClient(given, onError, leaseSafe, ['inbox.lease.redis', "set lease.backend to 'database'"]);
+}
+
+/**
+ * A client of our own for look-ups that nobody needs: a command rejects after `timeoutMs`, and at once while it is offline.
+ * @param option path of the option that names Redis, for the error when ioredis is not installed
+ */
+export function lookupClient(
+  given: string | GivenRedisClient,
+  onError: (error: Error) => void,
+  option: string,
+  timeoutMs: number,
+): Promise<Redis | Cluster> {
+  return ownClient(given, onError, { ...leaseSafe, commandTimeout: timeoutMs }, [option, 'leave the option out']);
+}
+
+async function ownClient(
+  given: string | GivenRedisClient,
+  onError: (error: Error) => void,
+  settings: RedisOptions,
+  install: readonly [string, string],
+): Promise<Redis | Cluster> {
   const client =
     typeof given !== 'string' && given.isCluster
-      ? (given as unknown as Cluster).duplicate([], { redisOptions: leaseSafe, enableOfflineQueue: false })
-      : await create(given, leaseSafe, ['inbox.lease.redis', "set lease.backend to 'database'"]);
+      ? (given as unknown as Cluster).duplicate([], { redisOptions: settings, enableOfflineQueue: false })
+      : await create(given, settings, install);
   client.on('error', onError);
   return client;
 }

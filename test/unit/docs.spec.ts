@@ -97,11 +97,14 @@ describe('docs/options.md', () => {
   const [moduleOptions = '', sourceOptions = ''] = page.split('\n## Sources\n');
 
   test('lists exactly the options of the module', () => {
-    const keys = schemaKeys('src/inbox/inbox-options.ts', 'schema').flatMap((key) =>
-      key === 'breaker'
-        ? schemaKeys('src/pressure/breaker-options.ts', 'breakerSchema').map((inner) => `breaker.${inner}`)
-        : [key],
-    );
+    const elsewhere: Readonly<Record<string, readonly [path: string, constant: string]>> = {
+      breaker: ['src/pressure/breaker-options.ts', 'breakerSchema'],
+      idempotency: ['src/inbox/idempotency-options.ts', 'idempotencySchema'],
+    };
+    const keys = schemaKeys('src/inbox/inbox-options.ts', 'schema').flatMap((key) => {
+      const place = elsewhere[key];
+      return place ? schemaKeys(...place).map((inner) => `${key}.${inner}`) : [key];
+    });
     expect(keys).toContain('lease.ttl');
     expect(
       rowsOf(moduleOptions)
