@@ -22,6 +22,8 @@ import { OutboxHandlerRegistry } from './handler-registry.js';
 import { OutboxService } from './outbox.service.js';
 import { outboxEvents } from './outbox-events.js';
 import { type OutboxOptions, type ResolvedOutboxOptions, resolveOutboxOptions } from './outbox-options.js';
+import { OutboxQueries } from './outbox-queries.js';
+import { OutboxRuns } from './outbox-runs.js';
 import { outboxTable } from './outbox-table.js';
 import { ReceiverStore } from './receiver.store.js';
 import { Relay } from './relay.js';
@@ -86,7 +88,13 @@ export function buildOutbox(given: OutboxOptions, { dataSource, events, schedule
     registry,
     pool,
     relay,
-    service: new OutboxService({ watcher, pool }, relay, receivers),
+    service: new OutboxService(
+      { watcher, pool },
+      relay,
+      receivers,
+      new OutboxQueries(pool),
+      new OutboxRuns(pool, parts.owner, order, () => relay.wake()),
+    ),
     database: databaseOf(dataSource),
     unwatch: watcher.watch(dataSource),
   };

@@ -18,12 +18,15 @@
  * What a local handler writes through its manager is written once.
  */
 
+export type { Run, RunAction, RunState, Selection } from '../delivery/runs/index.js';
 export { OutboxLifecycle } from './outbox.lifecycle.js';
 export { type OutboxAsyncOptions, OutboxModule } from './outbox.module.js';
 export { OutboxService } from './outbox.service.js';
 export type { OutboxContext } from './outbox-context.js';
 export { OutboxMessage } from './outbox-message.js';
 export type { OutboxOptions } from './outbox-options.js';
+export type { DeliveryState, DeliveryStatus, OutboxQuery, OutboxStats } from './outbox-queries.js';
+export type { Audit } from './outbox-runs.js';
 export type { OutboxKey, OutgoingMessage } from './outgoing-message.js';
 export {
   type LocalTransport,

@@ -1,9 +1,12 @@
 import type { EntityManager } from 'typeorm';
 import type { PassEnd } from '../delivery/index.js';
+import type { Run, Selection } from '../delivery/runs/index.js';
 import { InvalidMessageError } from '../errors/invalid-message.error.js';
 import { currentMessage } from '../observability/index.js';
 import { type EnqueueParts, insertMessages } from './enqueue.js';
 import { keyBytes, messageRow } from './message-row.js';
+import type { DeliveryState, OutboxQueries, OutboxQuery, OutboxStats } from './outbox-queries.js';
+import type { Audit, OutboxRuns } from './outbox-runs.js';
 import type { OutboxKey, OutgoingMessage } from './outgoing-message.js';
 import type { ReceiverStore } from './receiver.store.js';
 import type { Relay } from './relay.js';
@@ -17,6 +20,8 @@ export class OutboxService {
     private readonly parts: EnqueueParts,
     private readonly relay: Relay,
     private readonly receivers: ReceiverStore,
+    private readonly queries: OutboxQueries,
+    private readonly runs: OutboxRuns,
   ) {}
 
   /**
@@ -51,6 +56,31 @@ export class OutboxService {
     const woken = await this.receivers.wake(bytes);
     this.relay.wake();
     return { woken };
+  }
+
+  /** Messages by id, by the business message that they are about, or by receiver: at most 100, the newest first. */
+  find(query: OutboxQuery): Promise<DeliveryState[]> {
+    return this.queries.find(query);
+  }
+
+  /** Counts and the age of the oldest due message. Index look-ups only, whatever the size of the table; no lock. */
+  stats(): Promise<OutboxStats> {
+    return this.queries.stats();
+  }
+
+  /**
+   * Sends dead messages again, with all their retries before them, in order of their ids; `status: 'sent'` sends what was
+   * sent already, under the same ids. Recorded as a run; each message is archived as it was. Resolves when it is done.
+   * @throws InvalidSelectionError for an empty selection without `all: true`
+   * @throws OverlappingRunError when another run has some of the messages
+   */
+  retry(selection: Selection, audit: Audit): Promise<Run> {
+    return this.runs.run('replay', selection, audit);
+  }
+
+  /** Takes dead messages out of the table, into the archive. Recorded as a run. Their followers go on. */
+  discard(selection: Selection, audit: Audit): Promise<Run> {
+    return this.runs.run('discard', selection, audit);
   }
 
   /** One pass of the relay now, whether or not sending is enabled: for tests and scripts. */

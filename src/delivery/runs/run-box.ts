@@ -1,0 +1,75 @@
+import type { Row } from '../../database/index.js';
+
+/** What runs must know of a box: which columns a message is chosen by, and how it is made due again. */
+export interface RunBox {
+  readonly name: 'inbox' | 'outbox';
+  readonly table: string;
+  readonly archive: string;
+  /** Every column of a message but its id, in the order of both tables. */
+  readonly columns: readonly string[];
+  readonly claimIndex: string;
+  /** Statuses that a run may take messages from, the first one by default. */
+  readonly statuses: readonly string[];
+  /** Column that a selection's name stands for. */
+  readonly filters: Readonly<Record<string, string>>;
+  readonly receivedAt: string;
+  readonly finishedAt: string;
+  readonly open: string;
+  /** Columns that the hash of the order unit is made of. */
+  readonly unitColumns: readonly string[];
+  /** The hash of the order unit; null: no order to keep. */
+  unitOf(row: Row): string | null;
+}
+
+export const inboxColumns = [
+  'source',
+  'type',
+  'dedup_key',
+  'entity_key',
+  'open_entity',
+  'lane',
+  'sequence',
+  'headers',
+  'content_type',
+  'body',
+  'status',
+  'attempts',
+  'next_attempt_at',
+  'claim_token',
+  'claimed_by',
+  'claimed_until',
+  'error_message',
+  'error_kind',
+  'replay_count',
+  'replay_of',
+  'received_at',
+  'updated_at',
+  'finished_at',
+] as const;
+
+export const outboxColumns = [
+  'message_id',
+  'topic',
+  'message_key',
+  'receiver',
+  'open_unit',
+  'sequence',
+  'subject',
+  'headers',
+  'content_type',
+  'payload',
+  'status',
+  'attempts',
+  'next_attempt_at',
+  'claim_token',
+  'claimed_by',
+  'claimed_until',
+  'error_message',
+  'error_kind',
+  'replay_count',
+  'replay_of',
+  'expires_at',
+  'created_at',
+  'updated_at',
+  'sent_at',
+] as const;

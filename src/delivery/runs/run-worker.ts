@@ -1,0 +1,48 @@
+import { pause } from '../pause.js';
+import type { Run } from './run.js';
+import type { RunStore } from './run.store.js';
+
+/** How long a run stays with an instance that gives no sign. */
+export const runClaimMs = 30_000;
+/** Messages that one transaction moves at most. */
+const mostPerStep = 100;
+/** The first seconds go slower: a rate of a tenth grows to the whole. */
+const rampMs = 5_000;
+
+export interface RunWorkerOptions {
+  /** Order units of messages that were taken out of the table. */
+  readonly onFreed: (opens: readonly string[]) => Promise<void>;
+  /** After each step: messages are due again. */
+  readonly onStep: (run: string, handled: number) => void;
+}
+
+/**
+ * Works a run off at its rate until it is done, cancelled, taken over or `signal` aborts. Another instance goes on with it
+ * then, from the message after the last one that was moved.
+ */
+export async function workRun(
+  store: RunStore,
+  run: Run,
+  token: Buffer,
+  signal: AbortSignal,
+  { onFreed, onStep }: RunWorkerOptions,
+): Promise<void> {
+  const startedAt = performance.now();
+  let allowed = 0;
+  let at = startedAt;
+  while (!signal.aborted) {
+    const now = performance.now();
+    const rate = run.ratePerSecond * Math.min(1, 0.1 + (0.9 * (now - startedAt)) / rampMs);
+    allowed = Math.min(mostPerStep, allowed + ((now - at) / 1000) * rate);
+    at = now;
+    if (allowed < 1) {
+      await pause(Math.min(1_000, Math.max(5, ((1 - allowed) / rate) * 1000)), signal);
+      continue;
+    }
+    const step = await store.step(run, token, Math.floor(allowed), runClaimMs);
+    if (step.freed.length > 0) await onFreed(step.freed);
+    if (step.handled > 0) onStep(run.id, step.handled);
+    if (!step.going) return;
+    allowed -= step.handled;
+  }
+}
