@@ -98,7 +98,7 @@ const header: fc.Arbitrary<readonly [string, string]> = fc.oneof(
 );
 
 const target = fc.oneof(
-  { weight: 8, arbitrary: fc.constantFrom('/webhooks/orders', '/webhooks/github', '/push') },
+  { weight: 8, arbitrary: fc.constantFrom('/webhooks/orders', '/webhooks/github', '/webhooks/contracts', '/push') },
   {
     weight: 3,
     arbitrary: fc.constantFrom(
@@ -119,6 +119,9 @@ const target = fc.oneof(
       '/push?compensation=true&compensation=true',
       '/orders/%E0%A4%A',
       '/profiles/%00',
+      '/contracts/%00',
+      '/im/messages',
+      '/admin/replay',
       '/health/ready',
       '/__proto__',
     ),
@@ -130,7 +133,7 @@ const target = fc.oneof(
   },
 );
 
-/** Events that an order centre could send, and near misses. */
+/** What an order centre could send, and near misses. */
 const event = fc.record(
   {
     eventId: fc.oneof(
@@ -154,7 +157,15 @@ const event = fc.record(
   { requiredKeys: ['orderId', 'type', 'occurredAt', 'amount'] },
 );
 
+const contract = fc.record({
+  msgId: fc.oneof({ weight: 6, arbitrary: fc.uuid() }, fc.jsonValue()),
+  contractId: fc.oneof({ weight: 6, arbitrary: fc.uuid() }, fc.string({ unit: 'grapheme' }), fc.jsonValue()),
+  signStatus: fc.oneof({ weight: 6, arbitrary: fc.constant('signed') }, fc.string(), fc.jsonValue()),
+  signTime: fc.oneof({ weight: 6, arbitrary: fc.constant('2026-01-01T00:00:00Z') }, fc.string(), fc.double()),
+});
+
 const json = fc.oneof(
+  { weight: 2, arbitrary: contract.map((value) => JSON.stringify(value)) },
   { weight: 6, arbitrary: event.map((value) => JSON.stringify(value)) },
   { weight: 2, arbitrary: fc.array(event, { maxLength: 5 }).map((value) => JSON.stringify(value)) },
   { weight: 3, arbitrary: fc.json({ maxDepth: 8 }) },

@@ -5,6 +5,7 @@ import type { RandomRequest } from './random-request.js';
 export interface Secrets {
   readonly orders: string;
   readonly github: string;
+  readonly contracts: string;
 }
 
 /** The bytes on the wire. Only a signature's time differs between two calls. `id` keeps pushes apart. */
@@ -16,7 +17,7 @@ export function wireBytes(request: RandomRequest, secrets: Secrets, id: string):
       ? {}
       : toGithub === (request.signed === 'rightly')
         ? githubHeaders(secrets.github, 'push', id, content)
-        : standardWebhookHeaders(secrets.orders, id, content);
+        : standardWebhookHeaders(path.includes('contracts') ? secrets.contracts : secrets.orders, id, content);
   const lines = [
     `${method} ${path} ${version}`,
     'host: 127.0.0.1',
