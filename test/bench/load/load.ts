@@ -69,12 +69,11 @@ class Run {
     const answer = await send(client, this.job.path, headers, body);
     const now = performance.now();
     this.answers.push({ event, ...answer });
-    const inTime = this.isMeasured(now);
     // At a fixed rate those that were due in time count, however late they were answered.
-    if (this.job.ratePerSecond === undefined ? inTime : this.isMeasured(startAt)) {
-      this.histogram.record(Math.max(1, Math.round((now - startAt) * 1000)));
-    }
-    if (inTime && answer.status >= 200 && answer.status < 300) this.accepted++;
+    const counts = this.isMeasured(this.job.ratePerSecond === undefined ? now : startAt);
+    if (!counts) return;
+    this.histogram.record(Math.max(1, Math.round((now - startAt) * 1000)));
+    if (this.isMeasured(now) && answer.status >= 200 && answer.status < 300) this.accepted++;
   }
 
   private isMeasured(at: number): boolean {
