@@ -51,12 +51,13 @@ export {
   MailroomEvents,
   type MailroomListener,
 } from './observability/index.js';
-// Send what was committed
+// Send what was committed, and process it once at the other side
 export {
   type AnySocket,
   type Audit,
   type DeliveryState,
   type DeliveryStatus,
+  type KnownIds,
   type LocalTransport,
   localTransport,
   type OutboxAsyncOptions,
@@ -72,6 +73,11 @@ export {
   OutboxService,
   type OutboxStats,
   type OutgoingMessage,
+  type Processed,
+  type ProcessedCacheOptions,
+  type ProcessOnceOptions,
+  processedCache,
+  processOnce,
   type ReceiverSocket,
   type Run,
   type RunAction,

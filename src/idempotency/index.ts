@@ -10,5 +10,6 @@
  */
 export { type KnownIds, knownKey } from './known-ids.js';
 export { MemoryIds } from './memory-ids.js';
+export { type Processed, type ProcessOnceOptions, processOnce } from './process-once.js';
 export { type RedisCommands, RedisIds } from './redis-ids.js';
 export { TieredIds } from './tiered-ids.js';

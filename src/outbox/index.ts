@@ -19,6 +19,7 @@
  */
 
 export type { Run, RunAction, RunState, Selection } from '../delivery/runs/index.js';
+export { type KnownIds, type Processed, type ProcessOnceOptions, processOnce } from '../idempotency/index.js';
 export { OutboxLifecycle } from './outbox.lifecycle.js';
 export { type OutboxAsyncOptions, OutboxModule } from './outbox.module.js';
 export { OutboxService } from './outbox.service.js';
@@ -28,6 +29,7 @@ export type { OutboxOptions } from './outbox-options.js';
 export type { DeliveryState, DeliveryStatus, OutboxQuery, OutboxStats } from './outbox-queries.js';
 export type { Audit } from './outbox-runs.js';
 export type { OutboxKey, OutgoingMessage } from './outgoing-message.js';
+export { type ProcessedCacheOptions, processedCache } from './processed-cache.js';
 export {
   type LocalTransport,
   localTransport,
