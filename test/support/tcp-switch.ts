@@ -6,12 +6,15 @@ export interface TcpSwitch {
   readonly port: number;
   /** New connections go there from now on. */
   pointTo(port: number): void;
+  /** The cable is pulled: what is open stays open and passes nothing on, not even an end. For good. */
+  cut(): void;
   close(): Promise<void>;
 }
 
 /** Listens on 127.0.0.1 and passes connections on to `port`. */
 export async function tcpSwitch(port: number): Promise<TcpSwitch> {
   let target = port;
+  let isCut = false;
   const sockets = new Set<Socket>();
   const server = createServer((from) => {
     const to = connect(target, '127.0.0.1');
@@ -21,14 +24,15 @@ export async function tcpSwitch(port: number): Promise<TcpSwitch> {
     ] as const) {
       sockets.add(one);
       one.setNoDelay(true);
-      one.on('error', () => other.destroy());
+      one.on('error', () => end(other));
       one.on('close', () => {
         sockets.delete(one);
-        other.destroy();
+        end(other);
       });
     }
     from.pipe(to).pipe(from);
   });
+  const end = (socket: Socket) => void (isCut || socket.destroy());
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const close = async () => {
     for (const socket of sockets) socket.destroy();
@@ -40,6 +44,10 @@ export async function tcpSwitch(port: number): Promise<TcpSwitch> {
     port: (server.address() as AddressInfo).port,
     pointTo(next) {
       target = next;
+    },
+    cut() {
+      isCut = true;
+      for (const socket of sockets) socket.unpipe().pause();
     },
     close,
   };
