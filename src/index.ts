@@ -94,5 +94,18 @@ export {
   type WsSocket,
   websocketTransport,
 } from './outbox/index.js';
+// See what failed, and run it again
+export {
+  type MessageLine,
+  type MessageView,
+  type Preview,
+  type ReplayHttpOptions,
+  ReplayModule,
+  type ReplayOptions,
+  type ReplayRequest,
+  type ReplaySelection,
+  ReplayService,
+  type RunItem,
+} from './replay/index.js';
 // Check who pushes
 export * from './signature/index.js';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { parseDuration } from '../config/index.js';
 import { InvalidMessageError } from '../errors/invalid-message.error.js';
-import { entityHash } from '../message/entity-hash.js';
+import { orderUnit } from '../message/order-unit.js';
 import type { OutboxKey, OutgoingMessage } from './outgoing-message.js';
 
 /** A message as it is inserted. */
@@ -71,7 +71,7 @@ export function messageRow(message: OutgoingMessage, carried: Readonly<Record<st
     contentType,
     payload,
     delayMs: delayOf(message.delay),
-    unit: key === null && receiver === null ? null : unitOf(key, receiver),
+    unit: key === null && receiver === null ? null : orderUnit(key, receiver),
     strictOrder,
   };
 }
@@ -81,12 +81,6 @@ function refuseUnknown(message: OutgoingMessage): void {
   const unknown = Object.keys(message).find((name) => !fields.has(name));
   if (unknown !== undefined)
     throw new InvalidMessageError(unknown, `there is no such field; write one of ${[...fields].join(', ')}`);
-}
-
-/** The hash of an order unit: key and receiver, each with its length, so that no two pairs run together. */
-export function unitOf(key: Buffer | null, receiver: Buffer | null): string {
-  const parts = [key, receiver].flatMap((part) => [Buffer.from(`${part?.length ?? '-'}:`), part ?? Buffer.alloc(0)]);
-  return entityHash('outbox', Buffer.concat(parts));
 }
 
 /** Bytes of a key as they are stored; longer ones are replaced by their SHA-256. */

@@ -1,38 +1,18 @@
-import { type ControlPool, type Row } from '../database/index.js';
+import type { ControlPool } from '../database/index.js';
 import type { EntityOrderStore } from '../delivery/index.js';
 import {
-  outboxColumns,
+  outboxRunBox,
   type Run,
   type RunAction,
-  type RunBox,
   RunStore,
   runClaimMs,
   type Selection,
   workRun,
 } from '../delivery/runs/index.js';
 import { InvalidSelectionError } from '../errors/invalid-selection.error.js';
-import { unitOf } from './message-row.js';
 
 /** A retry or discard by a person is done at once; the bound keeps it from starving the relay. */
 const ratePerSecond = 2_000;
-
-export const outboxRunBox: RunBox = {
-  name: 'outbox',
-  table: '`outbox_message`',
-  archive: '`outbox_message_archive`',
-  columns: outboxColumns,
-  claimIndex: 'outbox_claim',
-  statuses: ['dead', 'sent'],
-  filters: { topic: 'topic', receiver: 'receiver', subject: 'subject', key: 'message_key' },
-  receivedAt: 'created_at',
-  finishedAt: 'sent_at',
-  open: 'open_unit',
-  unitColumns: ['message_key', 'receiver'],
-  unitOf({ message_key: key, receiver }: Row) {
-    if (key === null && receiver === null) return null;
-    return unitOf(Buffer.isBuffer(key) ? key : null, Buffer.isBuffer(receiver) ? receiver : null);
-  },
-};
 
 /** Who does something to messages, and why: kept with the run. */
 export interface Audit {

@@ -1,6 +1,6 @@
 /** What people do to messages, with a record: chosen, written down, moved in small transactions, counted. */
 export type { ItemOutcome, Run, RunAction, RunRequest, RunState, RunStep } from './run.js';
-export { type Preview, RunStore } from './run.store.js';
-export { inboxColumns, outboxColumns, type RunBox } from './run-box.js';
+export { mostSelected, type Preview, RunStore } from './run.store.js';
+export { inboxRunBox, outboxRunBox, type RunBox } from './run-box.js';
 export { type RunWorkerOptions, runClaimMs, workRun } from './run-worker.js';
 export { type Condition, conditionOf, type Selection } from './selection.js';

@@ -1,4 +1,6 @@
 import type { Row } from '../../database/index.js';
+import { entityHash } from '../../message/entity-hash.js';
+import { orderUnit } from '../../message/order-unit.js';
 
 /** What runs must know of a box: which columns a message is chosen by, and how it is made due again. */
 export interface RunBox {
@@ -21,7 +23,7 @@ export interface RunBox {
   unitOf(row: Row): string | null;
 }
 
-export const inboxColumns = [
+const inboxColumns = [
   'source',
   'type',
   'dedup_key',
@@ -47,7 +49,7 @@ export const inboxColumns = [
   'finished_at',
 ] as const;
 
-export const outboxColumns = [
+const outboxColumns = [
   'message_id',
   'topic',
   'message_key',
@@ -73,3 +75,36 @@ export const outboxColumns = [
   'updated_at',
   'sent_at',
 ] as const;
+
+export const inboxRunBox: RunBox = {
+  name: 'inbox',
+  table: '`inbox_message`',
+  archive: '`inbox_message_archive`',
+  columns: inboxColumns,
+  claimIndex: 'inbox_claim',
+  statuses: ['failed', 'success'],
+  filters: { source: 'source', type: 'type', key: 'entity_key' },
+  receivedAt: 'received_at',
+  finishedAt: 'finished_at',
+  open: 'open_entity',
+  unitColumns: ['source', 'entity_key'],
+  unitOf: ({ source, entity_key: key }) => (Buffer.isBuffer(key) ? entityHash(String(source), key) : null),
+};
+
+export const outboxRunBox: RunBox = {
+  name: 'outbox',
+  table: '`outbox_message`',
+  archive: '`outbox_message_archive`',
+  columns: outboxColumns,
+  claimIndex: 'outbox_claim',
+  statuses: ['dead', 'sent'],
+  filters: { topic: 'topic', receiver: 'receiver', subject: 'subject', key: 'message_key' },
+  receivedAt: 'created_at',
+  finishedAt: 'sent_at',
+  open: 'open_unit',
+  unitColumns: ['message_key', 'receiver'],
+  unitOf({ message_key: key, receiver }) {
+    if (key === null && receiver === null) return null;
+    return orderUnit(Buffer.isBuffer(key) ? key : null, Buffer.isBuffer(receiver) ? receiver : null);
+  },
+};

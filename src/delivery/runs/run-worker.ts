@@ -6,6 +6,8 @@ import type { RunStore } from './run.store.js';
 export const runClaimMs = 30_000;
 /** Messages that one transaction moves at most. */
 const mostPerStep = 100;
+/** A slow run looks so often whether it was cancelled, and says that it lives. */
+const beatMs = 1_000;
 /** The first seconds go slower: a rate of a tenth grows to the whole. */
 const rampMs = 5_000;
 
@@ -30,11 +32,17 @@ export async function workRun(
   const startedAt = performance.now();
   let allowed = 0;
   let at = startedAt;
+  let beatAt = startedAt;
   while (!signal.aborted) {
     const now = performance.now();
     const rate = run.ratePerSecond * Math.min(1, 0.1 + (0.9 * (now - startedAt)) / rampMs);
     allowed = Math.min(mostPerStep, allowed + ((now - at) / 1000) * rate);
     at = now;
+    if (now - beatAt >= beatMs) {
+      // Also a slow run must notice soon that it was cancelled.
+      if (!(await store.beat(run.id, token, runClaimMs))) return;
+      beatAt = now;
+    }
     if (allowed < 1) {
       await pause(Math.min(1_000, Math.max(5, ((1 - allowed) / rate) * 1000)), signal);
       continue;

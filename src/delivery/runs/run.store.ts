@@ -152,6 +152,16 @@ export class RunStore {
     return result.affectedRows === 1 ? token : null;
   }
 
+  /** Still ours? Then it stays so for `claimMs`. */
+  async beat(run: string, token: Buffer, claimMs: number): Promise<boolean> {
+    const result = await this.pool.execute(
+      `UPDATE replay_run SET claimed_until = UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND, updated_at = UTC_TIMESTAMP(3)
+        WHERE id = ? AND state = 'running' AND claim_token = ?`,
+      [claimMs * 1000, run, token],
+    );
+    return result.affectedRows === 1;
+  }
+
   /**
    * Moves the next messages of a run, at most `limit`: archived as they were, made due again or taken out, counted and
    * noted, all in one transaction.

@@ -109,7 +109,9 @@ function text(name: string, value: unknown): string {
 
 /** As the tables store instants: UTC, without a zone. */
 function instant(name: string, value: unknown): string {
-  const date = value instanceof Date ? value : new Date(typeof value === 'string' ? value : Number.NaN);
+  // What else Date reads is a guess.
+  const isIso = typeof value === 'string' && /^\d{4}-\d{2}-\d{2}(T[\d:.]{5,16}(Z|[+-]\d{2}:?\d{2})?)?$/.test(value);
+  const date = value instanceof Date ? value : new Date(isIso ? value : Number.NaN);
   const year = date.getUTCFullYear();
   if (Number.isNaN(date.getTime()) || year < 1970 || year > 9999)
     throw new InvalidSelectionError(name, 'write an instant such as 2026-01-31T12:00:00Z');

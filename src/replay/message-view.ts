@@ -1,0 +1,157 @@
+import type { ControlPool, Row } from '../database/index.js';
+import { conditionOf, inboxRunBox, outboxRunBox, type RunBox, type Selection } from '../delivery/runs/index.js';
+
+/** A message in a list: no body. */
+export interface MessageLine {
+  readonly id: string;
+  /** Outbox: 'outbox'. */
+  readonly source: string;
+  /** Outbox: the topic. */
+  readonly type: string;
+  readonly status: string;
+  readonly attempts: number;
+  readonly replays: number;
+  readonly errorKind: string | null;
+  readonly errorMessage: string | null;
+  /** 'YYYY-MM-DD hh:mm:ss.mmm', UTC. */
+  readonly receivedAt: string | null;
+  readonly finishedAt: string | null;
+}
+
+/** One message with all that is known of it. */
+export interface MessageView extends MessageLine {
+  readonly key: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly contentType: string | null;
+  readonly bodyBytes: number;
+  /** Decoded as UTF-8 and redacted, at most 64 KiB of it. */
+  readonly body: string;
+  readonly nextAttemptAt: string;
+  /** Its earlier lives, the newest first: as it was when it was replayed or discarded. At most 50. */
+  readonly history: readonly {
+    readonly at: string;
+    readonly reason: string | null;
+    readonly runId: string | null;
+    readonly attempts: number;
+    readonly errorKind: string | null;
+    readonly errorMessage: string | null;
+  }[];
+}
+
+const mostBodyBytes = 65_536;
+const mostHistory = 50;
+
+/** Looks at messages of a box, without locks. */
+export class MessageLooks {
+  constructor(private readonly pool: ControlPool) {}
+
+  /** A page in order of ids after `after`; stable while rows change. */
+  async page(selection: Selection, box: RunBox, after: string, limit: number): Promise<MessageLine[]> {
+    const { sql, values, index } = conditionOf(selection, box);
+    const rows = await this.pool.withConnection((connection) =>
+      connection.queryRows<Row & LineRow>(
+        `SELECT ${lineColumns(box)} FROM ${box.table} m FORCE INDEX (${index}) WHERE ${sql} AND m.id > ?
+          ORDER BY m.id LIMIT ${Math.trunc(limit)}`,
+        [...values, after],
+      ),
+    );
+    return rows.map(lineOf);
+  }
+
+  async one(
+    id: string,
+    box: RunBox,
+    redact: (body: string, message: { readonly source: string; readonly type: string }) => string,
+  ): Promise<MessageView | null> {
+    const body = box.name === 'inbox' ? 'body' : 'payload';
+    const key = box.name === 'inbox' ? 'entity_key' : 'message_key';
+    const rows = await this.pool.rows<
+      Row &
+        LineRow & {
+          key: Buffer | null;
+          headers: string | null;
+          content_type: string | null;
+          bytes: number;
+          body: Buffer;
+          next: string;
+        }
+    >(
+      `SELECT ${lineColumns(box)}, m.${key} AS \`key\`, CAST(m.headers AS CHAR) AS headers, m.content_type,
+              OCTET_LENGTH(m.${body}) AS bytes, LEFT(m.${body}, ${mostBodyBytes}) AS body,
+              CAST(m.next_attempt_at AS CHAR) AS next
+         FROM ${box.table} m WHERE m.id = ?`,
+      [id],
+    );
+    const [row] = rows;
+    if (!row) return null;
+    const line = lineOf(row);
+    return {
+      ...line,
+      key: row.key?.toString('utf8') ?? null,
+      headers: row.headers === null ? {} : (JSON.parse(row.headers) as Record<string, string>),
+      contentType: row.content_type,
+      bodyBytes: Number(row.bytes),
+      body: redact(row.body.toString('utf8'), line),
+      nextAttemptAt: row.next,
+      history: await this.history(id, box),
+    };
+  }
+
+  private async history(id: string, box: RunBox): Promise<MessageView['history']> {
+    const rows = await this.pool.rows<Row & Record<string, string | null>>(
+      `SELECT CAST(a.archived_at AS CHAR) AS at, a.reason, CAST(a.run_id AS CHAR) AS run, CAST(a.attempts AS CHAR) AS attempts,
+              a.error_kind AS kind, a.error_message AS message
+         FROM ${box.archive} a WHERE a.id = ? ORDER BY a.archive_id DESC LIMIT ${mostHistory}`,
+      [id],
+    );
+    return rows.map((row) => ({
+      at: String(row.at),
+      reason: row.reason ?? null,
+      runId: row.run ?? null,
+      attempts: Number(row.attempts),
+      errorKind: row.kind ?? null,
+      errorMessage: row.message ?? null,
+    }));
+  }
+}
+
+/** The box of a selection. */
+export function runBoxOf(name: unknown): RunBox | null {
+  if (name === undefined || name === 'inbox') return inboxRunBox;
+  return name === 'outbox' ? outboxRunBox : null;
+}
+
+interface LineRow {
+  readonly id: string;
+  readonly source: string;
+  readonly type: string;
+  readonly status: string;
+  readonly attempts: string;
+  readonly replays: string;
+  readonly kind: string | null;
+  readonly message: string | null;
+  readonly received: string | null;
+  readonly finished: string | null;
+}
+
+function lineColumns({ name, receivedAt, finishedAt }: RunBox): string {
+  const what = name === 'inbox' ? 'm.source, m.type' : "'outbox' AS source, m.topic AS type";
+  return `CAST(m.id AS CHAR) AS id, ${what}, m.status, CAST(m.attempts AS CHAR) AS attempts,
+    CAST(m.replay_count AS CHAR) AS replays, m.error_kind AS kind, m.error_message AS message,
+    CAST(m.${receivedAt} AS CHAR) AS received, CAST(m.${finishedAt} AS CHAR) AS finished`;
+}
+
+function lineOf(row: LineRow): MessageLine {
+  return {
+    id: row.id,
+    source: row.source,
+    type: row.type,
+    status: row.status,
+    attempts: Number(row.attempts),
+    replays: Number(row.replays),
+    errorKind: row.kind,
+    errorMessage: row.message,
+    receivedAt: row.received,
+    finishedAt: row.finished,
+  };
+}
