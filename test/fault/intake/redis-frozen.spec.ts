@@ -1,8 +1,9 @@
 // Redis stands still: the door does not notice. Pushes at a fixed rate, with Redis well and frozen in turns; what is compared
-// is the same door in the same minute. On a private Redis.
+// is the same door in the same minute. On a private Redis. Long form: FROZEN_TURNS=5 FROZEN_SECONDS=8.
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../support/child.js';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
+import type { FloodResult } from '../../support/fixtures/flood.js';
 import { flood } from '../../support/flood.js';
 import type { PrivateServer } from '../../support/private-server.js';
 import { startPrivateRedis } from '../../support/redis.js';
@@ -13,42 +14,57 @@ const script = fileURLToPath(new URL('../../support/fixtures/intake-instance.ts'
 
 let database: TestDatabase;
 let redis: PrivateServer;
-let door: Child;
+let door: Child | undefined;
 
 beforeAll(async () => {
   database = await migrated(await createTestDatabase('redis_frozen'));
   redis = await startPrivateRedis();
 });
-afterAll(async () => {
+afterEach(async () => {
   await door?.kill();
+  door = undefined;
+});
+afterAll(async () => {
   await redis.remove();
   await database.drop();
 });
 
-test('with Redis frozen every push is stored, and about as fast', async () => {
-  const inbox = { enabled: true, roundInterval: 200, lease: { backend: 'redis', redis: redis.url, ttl: 6_000 } };
-  door = startChild(script, { env: { DATABASE_URL: database.url, INBOX: JSON.stringify(inbox) } });
-  const url = (await door.line('ready', 60_000)).split(' ')[1] ?? '';
-  const run = async (name: string) => {
-    const result = await flood({ url, ratePerSecond: 200, seconds, prefix: name });
-    expect(Object.keys(result.statuses)).toEqual(['200']);
-    return result;
-  };
-  await run('warm-up');
-  const well: number[] = [];
-  const frozen: number[] = [];
-  for (let turn = 0; turn < turns; turn++) {
-    well.push((await run(`well${turn}-`)).p99Ms);
-    redis.pause();
-    try {
-      frozen.push((await run(`frozen${turn}-`)).p99Ms);
-    } finally {
-      redis.resume();
+test.each([
+  ['leases', {}],
+  ['leases and known keys', { idempotency: { cache: 'lru+redis', door: true } }],
+])(
+  'with Redis frozen, which has %s, every push is stored, and about as fast',
+  async (what, more) => {
+    const lease = { backend: 'redis', redis: redis.url, ttl: 6_000 };
+    const inbox = { enabled: true, roundInterval: 200, lease, ...more };
+    const child = startChild(script, { env: { DATABASE_URL: database.url, INBOX: JSON.stringify(inbox) } });
+    door = child;
+    const url = (await child.line('ready', 60_000)).split(' ')[1] ?? '';
+    const run = async (name: string) => {
+      const result = await flood({ url, ratePerSecond: 100, seconds, prefix: `${what.length}-${name}` });
+      expect(Object.keys(result.statuses)).toEqual(['200']);
+      return result;
+    };
+    await run('warm-up');
+    const well: FloodResult[] = [];
+    const frozen: FloodResult[] = [];
+    for (let turn = 0; turn < turns; turn++) {
+      well.push(await run(`well${turn}-`));
+      redis.pause();
+      try {
+        frozen.push(await run(`frozen${turn}-`));
+      } finally {
+        redis.resume();
+      }
     }
-  }
-  console.log(`${database.flavour}: p99 in ms with Redis well ${well.join(', ')}, frozen ${frozen.join(', ')}`);
-  // The best of each: what else runs on the machine is not what is compared. A door that waited for Redis would add one of
-  // its timeouts, 700 ms or more, to each push.
-  expect(Math.min(...frozen)).toBeLessThan(2 * Math.min(...well) + 200);
-  expect(door.stdout).not.toContain('unhandledRejection');
-}, 120_000);
+    const list = (results: FloodResult[]) => results.map(({ p50Ms, p99Ms }) => `${p50Ms}/${p99Ms}`).join(', ');
+    console.log(`${database.flavour}, ${what}: p50/p99 in ms with Redis well ${list(well)}, frozen ${list(frozen)}`);
+    // The best of each: what else runs on the machine is not what is compared. A door that waited for Redis would add the
+    // timeout of its client, 700 ms, to each push. The long form looks at the slowest hundredth, on a machine at rest.
+    const best = (results: FloodResult[], figure: 'p50Ms' | 'p99Ms') => Math.min(...results.map((one) => one[figure]));
+    expect(best(frozen, 'p50Ms')).toBeLessThan(2 * best(well, 'p50Ms') + 300);
+    if (turns >= 4) expect(best(frozen, 'p99Ms')).toBeLessThan(2 * best(well, 'p99Ms') + 20);
+    expect(child.stdout).not.toContain('unhandledRejection');
+  },
+  120_000,
+);
