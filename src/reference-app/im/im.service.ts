@@ -1,6 +1,6 @@
 import { Inject, Injectable, UnprocessableEntityException } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
-import { OutboxService } from '../../index.js';
+import { type DeliveryState, OutboxService } from '../../index.js';
 import { type ImMessage, imTopic } from './im-message.js';
 
 /** A posted message: its id, its place in the conversation, and the id that clients drop repetitions by. */
@@ -55,13 +55,8 @@ export class ImService {
     );
     const [message] = rows;
     if (!message) return null;
-    const deliveries: Record<string, unknown>[] = await this.dataSource.query(
-      `SELECT message_id AS messageId, status, attempts, error_kind AS errorKind,
-              DATE_FORMAT(sent_at, '%Y-%m-%dT%H:%i:%s.%fZ') AS sentAt
-         FROM outbox_message WHERE subject = ?`,
-      [imSubject(id)],
-    );
-    return { ...message, seqNo: Number(message.seqNo), delivery: deliveries[0] ?? null };
+    const [found] = await this.outbox.find({ subject: imSubject(id) });
+    return { ...message, seqNo: Number(message.seqNo), delivery: found ? deliveryOf(found) : null };
   }
 }
 
@@ -76,6 +71,11 @@ async function nextSeqNo(manager: EntityManager, conversationId: string): Promis
     [conversationId],
   );
   return Number(rows[0]?.last);
+}
+
+/** What a client may know of its way. */
+function deliveryOf({ id, status, attempts, errorKind, sentAt }: DeliveryState): Record<string, unknown> {
+  return { messageId: id, status, attempts, errorKind, sentAt: sentAt && `${sentAt.replace(' ', 'T')}Z` };
 }
 
 function imSubject(id: string): string {
