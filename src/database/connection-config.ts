@@ -47,6 +47,16 @@ export function connectionConfig(dataSource: DataSource): PoolOptions {
   };
 }
 
+/** How many connections the application's own pool has at most: those that handlers use. */
+export function applicationPoolSize(dataSource: DataSource): number {
+  const options = dataSource.options as unknown as MysqlDataSourceOptions & { readonly poolSize?: number };
+  const limit = options.extra?.connectionLimit;
+  return typeof limit === 'number' ? limit : (options.poolSize ?? driverPoolSize);
+}
+
+/** What mysql2 takes when nobody says anything. */
+const driverPoolSize = 10;
+
 type Address = Pick<PoolOptions, 'host' | 'port' | 'user' | 'password' | 'database'>;
 
 function addressOf(endpoint: Endpoint): Address {

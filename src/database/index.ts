@@ -9,6 +9,7 @@
  * Guarantees: a transaction of ours is READ COMMITTED; a connection that failed in a transaction is destroyed; no
  * statement waits longer than its timeout; times are compared on the database's clock only.
  */
+export { applicationPoolSize } from './connection-config.js';
 export { ControlConnection, type Row } from './control-connection.js';
 export { ControlPool, type ControlPoolOptions } from './control-pool.js';
 export * from './database-error.js';

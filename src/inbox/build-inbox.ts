@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
-import { ControlPool, type Dialect, detectDialect, PacketLimit } from '../database/index.js';
+import { applicationPoolSize, ControlPool, type Dialect, detectDialect, PacketLimit } from '../database/index.js';
 import {
   type BoxTable,
   ClosedOffKinds,
@@ -73,6 +73,8 @@ export interface InboxParts {
   /** What the door remembers of keys; null unless that was chosen. */
   readonly known: KnownIds | null;
   readonly service: InboxService;
+  /** Connections that handlers may use. */
+  readonly poolSize: number;
   /** What the server is; asked once, and again after a failure. */
   dialect(): Promise<Dialect>;
 }
@@ -166,6 +168,7 @@ export async function buildInbox(
       new InboxOperations(dispatcher.pausedKinds, new EntityReleaseStore(pool, table), order, () => consumer.wakeAll()),
       new InboxInsight(pool, table, { parts, inFlight, admission, late: new LateMessages(events) }),
     ),
+    poolSize: applicationPoolSize(dataSource),
     dialect,
   };
 }

@@ -26,6 +26,10 @@ export class InboxConsumer {
     registry: SchedulerRegistry | undefined,
   ) {
     const onError = (lane: number | null, error: unknown) => this.failed(lane, error);
+    // Normal now and then; often it means that leases are too short, or that something blocks the event loop.
+    parts.events.on('lease-lost', ({ lease, reason }) =>
+      this.logger.warn({ msg: 'a lane was lost while it was in work; its message is done again', lease, reason }),
+    );
     this.consumption = newConsumption(onError);
     this.recovery = new FixedDelayLoop({
       name: 'mailroom:inbox:recovery',

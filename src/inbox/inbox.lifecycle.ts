@@ -41,8 +41,21 @@ export class InboxLifecycle
       this.logger.warn('inbox.enabled is false: pushes are stored, but nothing handles them in this instance');
     } else if (registry.size === 0) {
       this.logger.warn('the inbox is enabled, but no method is marked with @InboxHandler: messages will wait');
+    } else {
+      this.checkPool();
     }
     consumer.start();
+  }
+
+  /** Each message in work uses a connection of the application from its first statement through ctx.manager on. */
+  private checkPool(): void {
+    const { options, poolSize } = this.parts;
+    const [path, atOnce] =
+      options.mode === 'competing' ? ['concurrency', options.concurrency] : ['lanes', options.lanes];
+    if (atOnce <= poolSize) return;
+    this.logger.warn(
+      `inbox.${path} is ${atOnce}, but the DataSource has ${poolSize} connections: handlers will wait for one another. Set its poolSize above ${atOnce}, or inbox.${path} to less`,
+    );
   }
 
   /** Before the HTTP server and the DataSource close. */

@@ -1,6 +1,6 @@
 import type { INestApplication, Type } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
-import { Test } from '@nestjs/testing';
+import { Test, type TestingModule } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource } from 'typeorm';
 import {
@@ -40,6 +40,8 @@ export interface InboxAppOptions {
   readonly providers?: readonly Type[];
   /** Extra options of the application's own DataSource. */
   readonly dataSource?: Readonly<Record<string, unknown>>;
+  /** Called before the application starts. */
+  readonly prepare?: (module: TestingModule) => void;
 }
 
 const observed: readonly MailroomEventName[] = [
@@ -91,6 +93,7 @@ export async function startInboxApp(database: TestDatabase, options: InboxAppOpt
     ],
     providers: [handlersClass(options.handlers ?? {}), ...(options.providers ?? [])],
   }).compile();
+  options.prepare?.(module);
   const app = module.createNestApplication({
     logger: process.env.TEST_LOG ? ['log', 'warn', 'error', 'debug'] : false,
   });
