@@ -29,6 +29,8 @@ export class HandlerTransaction {
   private inTransaction: boolean | undefined = true;
   private started = false;
   private committed = false;
+  /** How the transaction is being ended. Once that statement is on its way, one behind it would commit by itself. */
+  private last: { readonly sql: 'COMMIT' | 'ROLLBACK'; sent: boolean } | undefined;
 
   constructor(
     dataSource: DataSource,
@@ -88,6 +90,7 @@ export class HandlerTransaction {
    * after the COMMIT does not make it undone: that counts as committed.
    */
   async commit(): Promise<void> {
+    this.last = { sql: 'COMMIT', sent: false };
     try {
       this.leaveSavepoints();
       await this.original.commit();
@@ -104,6 +107,8 @@ export class HandlerTransaction {
   async rollback(reason: string): Promise<void> {
     if (this.ended) return;
     if (this.started) {
+      // Nothing that comes from here on is to be kept, so it need not be sent.
+      this.last = { sql: 'ROLLBACK', sent: true };
       try {
         this.leaveSavepoints();
         await this.original.rollback();
@@ -171,9 +176,10 @@ export class HandlerTransaction {
   }
 
   private async query(sql: string, values?: unknown[], structured?: boolean): Promise<unknown> {
-    this.refuseIfEnded();
+    this.refuseIfEnded(sql);
     await this.begin();
-    this.refuseIfEnded();
+    this.refuseIfEnded(sql);
+    if (sql === this.last?.sql) this.last.sent = true;
     const sent = this.sendRaw(sql, values);
     try {
       const result = (await sent) as { raw: unknown };
@@ -232,7 +238,9 @@ export class HandlerTransaction {
     (this.runner as unknown as RunnerInside).transactionDepth = 1;
   }
 
-  private refuseIfEnded(): void {
+  private refuseIfEnded(sql?: string): void {
+    if (this.last?.sent && sql !== this.last.sql && !this.ended)
+      throw new TransactionDoomedError('its transaction is being ended');
     if (this.ended) throw new TransactionDoomedError(this.ended.reason, { cause: this.ended.cause });
   }
 }
