@@ -88,6 +88,27 @@ test('one that arrives while a later one is in work is late, however soon its tu
   expect(app.events('late')).toHaveLength(1);
 });
 
+test('so is one that arrives then and would be claimed together with the success of the later one', async () => {
+  const app = await start({
+    inbox: { batchSize: 200 },
+    handlers: {
+      x: () => undefined,
+      e: async ({ json }) => {
+        if (json.seq !== 5) return;
+        await push(app, 'e/4');
+        await elapse(10);
+      },
+    },
+  });
+  // Fifty are read ahead: the one that arrives is read while the last of them is in work.
+  for (let n = 0; n < 49; n++) await pushJson(app.inbox, { type: 'x' });
+  await push(app, 'e/5');
+  await elapse(10);
+  await app.inbox.runOnce();
+  expect(await statuses()).toEqual(Array.from({ length: 51 }, () => 'success'));
+  expect(app.events('late')).toHaveLength(1);
+});
+
 test('late is measured against the highest that succeeded, not against the last', async () => {
   const seen: string[] = [];
   const app = await start({ handlers: { e: noting(seen) } });
@@ -246,9 +267,10 @@ describe('the statements', () => {
     const app = await start();
     const [last, ...ids] = await push(app, 'e/9', 'e/1', 'e/2', 'e/3', 'e/4');
     const seen = await Promise.all(ids.map(row));
+    const past = 'next_attempt_at = UTC_TIMESTAMP(3) - INTERVAL 1 SECOND';
     const states = [
-      "status = 'processing', attempts = 1",
-      "status = 'success', attempts = 1",
+      `status = 'processing', attempts = 1, ${past}`,
+      `status = 'success', attempts = 1, ${past}`,
       'attempts = 1, next_attempt_at = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR',
     ];
     for (const [n, state] of states.entries())
@@ -296,10 +318,24 @@ describe('the statements', () => {
     const left = async () => (await database.query<{ n: number }>('SELECT COUNT(*) AS n FROM mailroom_sequence'))[0]?.n;
     await store.sweep();
     expect(await left()).toBe(501);
+    // One of those that are swept next succeeds between the look and the delete.
+    const [next] = await database.query<{ open: string }>(
+      'SELECT CAST(open_entity AS CHAR) AS open FROM mailroom_sequence ORDER BY handled_at LIMIT 1',
+    );
+    const { rows } = pool;
+    pool.rows = async (sql, values) => {
+      const found = await rows.call(pool, sql, values);
+      await database.query('UPDATE mailroom_sequence SET handled_at = UTC_TIMESTAMP(3) WHERE open_entity = ?', [
+        next?.open,
+      ]);
+      return found as never;
+    };
     await store.sweep();
+    pool.rows = rows;
     await store.sweep();
-    expect(await database.query('SELECT CAST(open_entity AS CHAR) AS open FROM mailroom_sequence')).toEqual([
-      { open: '18446744073709551615' },
-    ]);
+    const kept = await database.query<{ open: string }>(
+      'SELECT CAST(open_entity AS CHAR) AS open FROM mailroom_sequence ORDER BY open_entity',
+    );
+    expect(kept.map(({ open }) => open)).toEqual([next?.open, '18446744073709551615']);
   });
 });

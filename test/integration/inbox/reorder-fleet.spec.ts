@@ -36,7 +36,7 @@ interface Step {
 
 async function start(name: string, inbox: Partial<InboxOptions>, fails: (step: Step) => boolean = () => false) {
   const app = await startInboxApp(database, {
-    inbox: { tick: 20, roundInterval: 40, recoveryInterval: 200, maxRetry: 20, backoff: [10], ...inbox },
+    inbox: { tick: 50, roundInterval: 100, recoveryInterval: 500, maxRetry: 20, backoff: [10], ...inbox },
     source: {
       split: (push) => push.json,
       type: 'step',
