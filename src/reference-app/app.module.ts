@@ -3,7 +3,15 @@ import { ScheduleModule } from '@nestjs/schedule';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { LoggerModule } from 'nestjs-pino';
 import { mailroomMigrations } from '../../migrations/index.js';
-import { InboxModule, type InboxOptions, OutboxModule, type SourceOptions, WebSocketReceivers } from '../index.js';
+import {
+  InboxModule,
+  type InboxOptions,
+  OutboxModule,
+  ReplayModule,
+  type SourceOptions,
+  WebSocketReceivers,
+} from '../index.js';
+import { AdminGuard } from './admin/admin.guard.js';
 import { ContractController } from './contracts/contract.controller.js';
 import { ContractEventsHandler } from './contracts/contract-events.handler.js';
 import { contractSource, contractSourceOptions } from './contracts/contract-source.js';
@@ -59,6 +67,11 @@ export class AppModule {
         ScheduleModule.forRoot(),
         InboxModule.forRoot(inboxOptions(environment, sources)),
         OutboxModule.forRoot(outboxOptions(environment, receivers)),
+        ReplayModule.forRoot({
+          maxReplays: 10,
+          pollInterval: '1s',
+          http: { path: 'admin/replay', guard: AdminGuard, actor: () => 'admin' },
+        }),
       ],
       controllers: [OrderController, CrmController, ContractController, ImController, HealthController],
       providers: [
