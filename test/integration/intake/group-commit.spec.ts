@@ -1,5 +1,5 @@
 // Many pushes at once through one intake: what shares a statement still gets its own, true result.
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { type InboxParts, inboxPartsToken } from '../../../src/inbox/index.js';
 import type { Receipt } from '../../../src/index.js';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
@@ -42,6 +42,16 @@ describe('group commit', () => {
     await Promise.all(Array.from({ length: 400 }, () => push({})));
     // The server is shared with other tests, so this is an upper limit of what it counted.
     expect((await inserts()) - before).toBeLessThan(200);
+  });
+
+  it('sends what came in the same turn of the event loop together', async () => {
+    await push({});
+    const lent = jest.spyOn(parts().pool, 'withConnection');
+    // As sockets that are readable at the same time: a callback each, one after the other, in one turn.
+    const arrivals = Array.from({ length: 32 }, () => new Promise<void>((resolve) => setImmediate(resolve)));
+    await Promise.all(arrivals.map((arrival) => arrival.then(() => push({}))));
+    expect(lent).toHaveBeenCalledTimes(1);
+    lent.mockRestore();
   });
 
   it('stores one row for copies at the same time, and tells exactly one sender that it was first', async () => {
