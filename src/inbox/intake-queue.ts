@@ -39,7 +39,7 @@ interface Waiting {
 }
 
 /**
- * Group commit: messages that arrive while a batch is on its way share the next one. An idle queue sends at once.
+ * Group commit: messages that arrive while a batch is on its way share the next one. An idle queue sends at the end of the turn.
  * Bounded by `intake.maxInFlight`, since each place belongs to a push in work.
  */
 export class IntakeQueue {
