@@ -60,10 +60,9 @@ test.each([
     const list = (results: FloodResult[]) => results.map(({ p50Ms, p99Ms }) => `${p50Ms}/${p99Ms}`).join(', ');
     console.log(`${database.flavour}, ${what}: p50/p99 in ms with Redis well ${list(well)}, frozen ${list(frozen)}`);
     // The best of each: what else runs on the machine is not what is compared. A door that waited for Redis would add the
-    // timeout of its client, 700 ms, to each push. The long form looks at the slowest hundredth, on a machine at rest.
-    const best = (results: FloodResult[], figure: 'p50Ms' | 'p99Ms') => Math.min(...results.map((one) => one[figure]));
-    expect(best(frozen, 'p50Ms')).toBeLessThan(2 * best(well, 'p50Ms') + 300);
-    if (turns >= 4) expect(best(frozen, 'p99Ms')).toBeLessThan(2 * best(well, 'p99Ms') + 20);
+    // timeout of its client, 700 ms or more. The long form, on a machine at rest, looks closer.
+    const best = (results: FloodResult[]) => Math.min(...results.map(({ p99Ms }) => p99Ms));
+    expect(best(frozen)).toBeLessThan(2 * best(well) + (turns >= 4 ? 20 : 500));
     expect(child.stdout).not.toContain('unhandledRejection');
   },
   120_000,
