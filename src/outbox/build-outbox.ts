@@ -1,3 +1,4 @@
+import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
 import { ControlPool, detectDialect } from '../database/index.js';
@@ -29,6 +30,7 @@ import { ReceiverStore } from './receiver.store.js';
 import { Relay } from './relay.js';
 import { RelayBox } from './relay-box.js';
 import { TransportBreakers } from './transport-breakers.js';
+import { WakeBus } from './wake-bus.js';
 
 /** Time beyond its timeout after which the server ends the connection of a handler whose process is frozen. */
 const waitSlackSeconds = 30;
@@ -39,6 +41,8 @@ export interface OutboxParts {
   readonly registry: OutboxHandlerRegistry;
   readonly pool: ControlPool;
   readonly relay: Relay;
+  /** Null without `outbox.wake`. */
+  readonly bus: WakeBus | null;
   readonly service: OutboxService;
   /** Name of the database. */
   readonly database: string;
@@ -82,21 +86,46 @@ export function buildOutbox(given: OutboxOptions, { dataSource, events, schedule
   const receivers = new ReceiverStore(pool);
   const recovery = new RecoveryStore(pool, outboxTable, box);
   const relay = new Relay(options, { parts, box, breakers, receivers, recovery, events }, scheduler);
-  const watcher = new CommitWatcher(() => relay.wake());
+  const bus = wakeBusOf(options, databaseOf(dataSource), relay);
+  // Who sends looks itself; others are told by those that do not.
+  const wake = () => (relay.isRunning ? relay.wake() : bus?.tell());
+  const watcher = new CommitWatcher(wake);
   return {
     options,
     registry,
     pool,
     relay,
+    bus,
     service: new OutboxService(
-      { watcher, pool },
+      { watcher, pool, wake },
       relay,
       receivers,
       new OutboxQueries(pool),
-      new OutboxRuns(pool, parts.owner, order, () => relay.wake()),
+      new OutboxRuns(pool, parts.owner, order, wake),
     ),
     database: databaseOf(dataSource),
     unwatch: watcher.watch(dataSource),
+  };
+}
+
+function wakeBusOf(options: ResolvedOutboxOptions, database: string, relay: Relay): WakeBus | null {
+  const { wake, namespace = database, enabled } = options;
+  if (!wake) return null;
+  return new WakeBus({
+    ...wake,
+    namespace,
+    onWake: enabled ? () => relay.wake() : null,
+    onError: quietly(new Logger('OutboxModule')),
+  });
+}
+
+/** A Redis that is away reports an error with every reconnect; one line each half minute tells as much. */
+function quietly(logger: Logger): (error: Error) => void {
+  let lastAt = Number.NEGATIVE_INFINITY;
+  return (error) => {
+    if (performance.now() - lastAt < 30_000) return;
+    lastAt = performance.now();
+    logger.warn({ msg: 'Redis is not available; messages are found by the poll', error: error.message });
   };
 }
 

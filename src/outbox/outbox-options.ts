@@ -10,6 +10,7 @@ import {
   parseOptions,
 } from '../config/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import type { GivenRedisClient } from '../lease/index.js';
 import { type BreakerOptions, breakerRules, breakerSchema } from '../pressure/index.js';
 import type { OutboxMessage } from './outbox-message.js';
 import type { LocalTransport } from './transports/local-transport.js';
@@ -29,6 +30,18 @@ export interface OutboxOptions {
    * message off: another instance may know better.
    */
   readonly route?: string | ((message: OutboxMessage) => string);
+  /**
+   * Prefix of the channel in Redis: two applications may share one. Give it where instances name the database differently.
+   * Default the database's name.
+   */
+  readonly namespace?: string;
+  /**
+   * How instances that do not send tell those that do that something was committed. Default not at all: the poll finds it.
+   */
+  readonly wake?: {
+    /** A URL or an ioredis client, which is duplicated, not used. Redis may be away: then the poll finds it. */
+    readonly redis: string | GivenRedisClient;
+  };
   /** How often due messages are looked for, beside the wake after a commit in this process. Default 3s. */
   readonly pollInterval?: Duration;
   /** Messages claimed at once. Default 100. */
@@ -69,6 +82,10 @@ const transport = z.custom<Transport | LocalTransport>(
   { error: 'write a transport such as localTransport(), or an object with a send method' },
 );
 
+const redis = z.union([z.string().regex(/^rediss?:\/\//), z.custom<GivenRedisClient>(isClient)], {
+  error: 'write a redis:// URL or an ioredis client',
+});
+
 const schema = z.strictObject({
   enabled: flag.default(false),
   dataSource: z.string().min(1).optional(),
@@ -84,6 +101,8 @@ const schema = z.strictObject({
       error: 'write the name of a transport, or a function of the message that returns one',
     })
     .optional(),
+  namespace: z.string().min(1).max(64).optional(),
+  wake: z.strictObject({ redis }).optional(),
   pollInterval: duration({ min: 10, max: 3_600_000 }).default(3_000),
   batchSize: count(1, 1_000).default(100),
   concurrency: count(1, 1_000).default(10),
@@ -117,6 +136,10 @@ export function resolveOutboxOptions(options: OutboxOptions) {
   }
   breakerRules(parsed.breaker, 'outbox.breaker');
   return { ...parsed, route: routeOf(parsed.transports, parsed.route) };
+}
+
+function isClient(value: unknown): boolean {
+  return typeof (value as { duplicate?: unknown } | null)?.duplicate === 'function';
 }
 
 function routeOf(

@@ -27,6 +27,7 @@ export class OutboxLifecycle
   async onModuleInit(): Promise<void> {
     exploreOutboxHandlers(this.discovery, this.scanner, this.parts.registry);
     await this.checkServer();
+    await this.parts.bus?.open();
     await this.openTransports();
   }
 
@@ -66,14 +67,15 @@ export class OutboxLifecycle
     return this.stopping;
   }
 
-  /** When start-up failed half-way, Nest calls this alone. */
+  /** Requests that were in flight may have enqueued until now. When start-up failed half-way, Nest calls this alone. */
   async onApplicationShutdown(): Promise<void> {
     await this.beforeApplicationShutdown();
+    this.parts.unwatch();
+    this.parts.bus?.close();
   }
 
   private async drain(): Promise<void> {
-    const { options, relay, pool, unwatch } = this.parts;
-    unwatch();
+    const { options, relay, pool } = this.parts;
     await relay.stop(options.shutdown.deadline);
     for (const [name, transport] of Object.entries(options.transports)) {
       try {

@@ -17,7 +17,7 @@ const mostMessages = 10_000;
 /** Enqueues messages in the caller's transaction, and steers their sending. Exported by `OutboxModule`. */
 export class OutboxService {
   constructor(
-    private readonly parts: EnqueueParts,
+    private readonly parts: EnqueueParts & { wake(): void },
     private readonly relay: Relay,
     private readonly receivers: ReceiverStore,
     private readonly queries: OutboxQueries,
@@ -54,7 +54,7 @@ export class OutboxService {
     const bytes = keyBytes(receiver, 'receiver', 255);
     if (bytes === null) throw new InvalidMessageError('receiver', 'write whom to wake');
     const woken = await this.receivers.wake(bytes);
-    this.relay.wake();
+    this.parts.wake();
     return { woken };
   }
 

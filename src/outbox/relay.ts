@@ -85,6 +85,11 @@ export class Relay {
     this.tending.start();
   }
 
+  /** From start to stop, where `outbox.enabled` is set. */
+  get isRunning(): boolean {
+    return this.started;
+  }
+
   /** Something was committed, or somebody came online. */
   wake(): void {
     if (this.started) this.runner.wake();
@@ -125,6 +130,7 @@ export class Relay {
 
   /** Claims nothing more, lets sends in flight end, and gives them up after `graceMs`. */
   async stop(graceMs: number): Promise<void> {
+    this.started = false;
     await Promise.all([this.runner.stop(graceMs), this.tending.stop()]);
   }
 
