@@ -223,7 +223,7 @@ async function commit(tx: HandlerTransaction | undefined, lease: Lease | null): 
 async function admits(name: string, source: ResolvedSource, push: Push, maxBodyBytes: number): Promise<boolean> {
   if (push.rawBody.length > maxBodyBytes)
     throw new IntakeRefusedError('too-large', `source ${name}: the body has more than ${maxBodyBytes} bytes`);
-  const verdict = await source.verify?.verify({ headers: push.headers, rawBody: push.rawBody }, Date.now());
+  const verdict = await source.verify?.verify({ headers: push.headers, rawBody: push.signedBytes }, Date.now());
   if (verdict && !verdict.valid)
     throw new IntakeRefusedError('signature', `source ${name}: the signature was refused`, { cause: verdict.reason });
   try {

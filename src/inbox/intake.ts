@@ -145,7 +145,7 @@ export class Intake {
 
 async function verifySignature(name: string, { verify }: ResolvedSource, push: Push): Promise<void> {
   if (!verify) return;
-  const verdict = await verify.verify({ headers: push.headers, rawBody: push.rawBody }, Date.now());
+  const verdict = await verify.verify({ headers: push.headers, rawBody: push.signedBytes }, Date.now());
   // The reason is for the log of whoever sets the webhook up; an attacker learns nothing from it.
   if (!verdict.valid)
     throw new IntakeRefusedError('signature', `source ${name}: the signature was refused`, { cause: verdict.reason });

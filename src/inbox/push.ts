@@ -4,6 +4,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 export interface PushInput {
   /** The bytes as they came. Text is taken as UTF-8. */
   readonly rawBody: Buffer | string;
+  /** What the signature is over, where that is not `rawBody`: a compressed body as it came. */
+  readonly signedBytes?: Buffer;
   /** Lower-case names, as Node gives them. */
   readonly headers?: Readonly<IncomingHttpHeaders>;
   /** Address of the sender, for `accept` and logs; not stored. */
@@ -21,6 +23,11 @@ export class Push {
   constructor(private readonly input: PushInput) {
     this.rawBody = typeof input.rawBody === 'string' ? Buffer.from(input.rawBody) : input.rawBody;
     this.headers = input.headers ?? {};
+  }
+
+  /** What the signature is over. */
+  get signedBytes(): Buffer {
+    return this.input.signedBytes ?? this.rawBody;
   }
 
   get ip(): string | undefined {

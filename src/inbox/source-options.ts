@@ -63,6 +63,11 @@ export interface SourceOptions extends AdmissionLimits {
   readonly accept?: (push: Push) => boolean;
   /** What the sender is answered for its receipt (an array with `split`). Default 200 with the receipt as JSON. */
   readonly respond?: (receipt: Receipt | readonly Receipt[]) => PushResponse;
+  /**
+   * Takes gzip bodies on the mounted path, which are stored unpacked; says what their signature is over: the 'plain' bytes,
+   * or those on the 'wire'. Default: none, compressed bodies are answered 415.
+   */
+  readonly gzip?: 'plain' | 'wire';
   /** Overrides `intake.maxBodyBytes`. */
   readonly maxBodyBytes?: number;
   /** Further request headers to store, lower case. Never name one that carries a secret. Default: content-type, trace and request ids. */
@@ -117,6 +122,7 @@ export const sourceSchema = z
     accept: fn<NonNullable<SourceOptions['accept']>>('true to store the push').optional(),
     respond: fn<NonNullable<SourceOptions['respond']>>('the answer for a receipt').optional(),
     maxBodyBytes: count(0, 1_073_741_824).optional(),
+    gzip: z.enum(['plain', 'wire'], { error: "write 'plain' or 'wire'" }).optional(),
     maxInFlight: limitSchemas.maxInFlight,
     ratePerSecond: limitSchemas.ratePerSecond,
     rateBurst: limitSchemas.rateBurst,

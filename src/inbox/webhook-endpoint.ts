@@ -3,7 +3,7 @@ import { Logger } from '@nestjs/common';
 import { IntakeRefusedError } from '../errors/intake-refused.error.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
 import type { Intake } from './intake.js';
-import { AbortedPushError, discardRest, readBody } from './read-body.js';
+import { AbortedPushError, discardRest, type ReceivedBody, readBody } from './read-body.js';
 import type { PushResponse, Receipt } from './receipt.js';
 import { RefusalLog } from './refusal-log.js';
 
@@ -41,7 +41,7 @@ export class WebhookEndpoint {
     const answer = await this.answer(source, request, address, async () => {
       const limit = this.intake.maxBodyBytes(source);
       if (!isShort(request, Math.min(limit, shortBodyBytes))) this.intake.checkPlace(source);
-      return readBody(request, limit);
+      return readBody(request, limit, this.options.sources[source]?.gzip ?? null);
     });
     if (!answer || response.destroyed) return;
     const unread = !request.readableEnded;
@@ -59,12 +59,12 @@ export class WebhookEndpoint {
     source: string,
     { headers }: IncomingMessage,
     address: () => string | undefined,
-    body: () => Promise<Buffer>,
+    body: () => Promise<ReceivedBody>,
   ): Promise<Answer | null> {
     try {
-      const rawBody = await body();
+      const received = await body();
       const receipt = await this.intake.receive(source, {
-        rawBody,
+        ...received,
         headers,
         get ip() {
           return address();

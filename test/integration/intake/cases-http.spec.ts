@@ -3,6 +3,7 @@
 import { createHmac } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
@@ -10,7 +11,7 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { ScheduleModule } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { hmacSignature, InboxModule, MailroomEvents, type Receipt } from '../../../src/index.js';
+import { hmacSignature, InboxModule, MailroomEvents, type Receipt, type SourceOptions } from '../../../src/index.js';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
 import { waitUntil } from '../../support/wait-until.js';
 
@@ -37,7 +38,7 @@ afterEach(async () => {
   await app.close();
 });
 
-async function start(adapter: ExpressAdapter | FastifyAdapter, options: { rawBody?: boolean } = {}): Promise<void> {
+async function start(adapter: ExpressAdapter | FastifyAdapter, source: Partial<SourceOptions> = {}): Promise<void> {
   const module = await Test.createTestingModule({
     imports: [
       TypeOrmModule.forRoot({ ...database.options, retryAttempts: 0 }),
@@ -51,6 +52,7 @@ async function start(adapter: ExpressAdapter | FastifyAdapter, options: { rawBod
             verify,
             dedupKey: (push) => push.header('x-delivery') ?? null,
             maxBodyBytes: 10_000,
+            ...source,
           },
         },
       }),
@@ -58,7 +60,7 @@ async function start(adapter: ExpressAdapter | FastifyAdapter, options: { rawBod
   }).compile();
   const note = (message: unknown) => void logged.push(JSON.stringify(message));
   const logger = { log: () => undefined, debug: () => undefined, warn: note, error: note };
-  app = module.createNestApplication(adapter as ExpressAdapter, { logger, ...options });
+  app = module.createNestApplication(adapter as ExpressAdapter, { logger });
 }
 
 const portOf = (server: Server) => (server.address() as AddressInfo).port;
@@ -92,6 +94,37 @@ describe.each(Object.entries(adapters))('%s', (_name, adapter) => {
     expect((await post(port, sent, { ...headers, 'x-signature': sign(Buffer.from('other')) })).status).toBe(401);
     const stored = await bodies();
     expect(stored.map((body) => body.equals(sent))).toEqual([true]);
+  });
+
+  it.each(['plain', 'wire'] as const)(
+    'C101: with gzip %s a body signed so is stored unpacked, signed otherwise it is a 401',
+    async (gzip) => {
+      await start(adapter(), { gzip });
+      const port = await listen();
+      const plain = Buffer.from('{"a":1}'.padEnd(5_000));
+      const packed = gzipSync(plain);
+      const zipped = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
+      const signedOver = (bytes: Uint8Array) => post(port, packed, { ...zipped, 'x-signature': sign(bytes) });
+      const statuses = [(await signedOver(plain)).status, (await signedOver(packed)).status];
+      expect(statuses).toEqual(gzip === 'plain' ? [200, 401] : [401, 200]);
+      expect((await bodies()).map((body) => body.equals(plain))).toEqual([true]);
+      expect((await post(port, plain)).status).toBe(200);
+      expect((await post(port, plain, zipped)).status).toBe(400);
+      expect((await post(port, packed, { ...zipped, 'content-encoding': 'br' })).status).toBe(415);
+    },
+  );
+
+  it('C101: a gzip that unpacks to far more than the limit is a 413, and is not unpacked further', async () => {
+    await start(adapter(), { gzip: 'plain' });
+    const port = await listen();
+    const bomb = gzipSync(Buffer.alloc(8 * 1_048_576));
+    expect(bomb.length).toBeLessThan(10_000);
+    const most = process.memoryUsage().arrayBuffers + 4 * 1_048_576;
+    for (let n = 0; n < 20; n++) {
+      expect((await post(port, bomb, { 'content-encoding': 'gzip' })).status).toBe(413);
+      expect(process.memoryUsage().arrayBuffers).toBeLessThan(most);
+    }
+    expect(await bodies()).toEqual([]);
   });
 
   it('C107: clients that break off in the middle leave no row and no noise; who missed its answer gets it again', async () => {
