@@ -95,6 +95,9 @@ test('over crashes and a kill the demo loses nothing, applies nothing twice, fai
   // The poison once per attempt, and the instance that was killed while it worked.
   expect(report).toMatchObject({ crashed: 4, killed: 1 });
   expect(report).toMatchObject({ statuses: { success: expect.any(Number), failed: report.plannedFailures } });
+  // 60 chat messages, and a reservation for each order that was paid.
+  expect(report).toMatchObject({ outboxUnsent: 0, outboxDead: 0 });
+  expect(report.outboxSent).toBeGreaterThan(100);
   expect(survivors(database)).toEqual([]);
   expect(await demoDatabases()).not.toContain(database);
 });

@@ -2,6 +2,9 @@ import type { Connection } from 'mysql2/promise';
 
 export const unfinished = "SELECT COUNT(*) AS n FROM inbox_message WHERE status NOT IN ('success', 'failed')";
 
+/** Of the outbox. */
+export const unsent = "SELECT COUNT(*) AS n FROM outbox_message WHERE status NOT IN ('sent', 'dead')";
+
 /** The `n` of the first row. */
 export async function count(database: Connection, sql: string, values: unknown[] = []): Promise<number> {
   const [rows] = await database.query(sql, values);

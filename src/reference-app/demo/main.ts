@@ -3,8 +3,9 @@ import { isGood, table } from './report.js';
 import { runDemo } from './run-demo.js';
 
 const help = `Pushes every example webhook of GitHub, 500 order events, a fifth of them twice, 202 contract events and 200 CRM pushes
-without an id at two instances of the reference application. One message ends every instance that handles it, another instance is killed while
-it works. Shows from the tables that each message was handled once.
+without an id at two instances of the reference application, and chats through them with three users, one of them offline. One
+message ends every instance that handles it, another instance is killed while it works. Shows from the tables that each message
+was handled once, and that each chat message arrived.
 
 Usage: npm run demo [-- --json]
   --json   print the figures as JSON on stdout

@@ -19,6 +19,8 @@ interface Expected {
   status: OrderStatus | null;
   applied: number;
   ignored: number;
+  /** Reservations that the warehouse must have made. */
+  reserved: number;
 }
 
 /** 500 pushes of order events, a fifth of them pushed again; some fail at first, a few for good, as planned. */
@@ -62,9 +64,29 @@ export class OrdersPart implements DemoPart {
       if (difference > 0) appliedTwice += difference;
       else lost += Math.max(1, -difference);
     }
+    const reservations = await this.verifyReservations(database);
+    problems.push(...reservations.problems);
+    lost += reservations.lost;
+    appliedTwice += reservations.appliedTwice;
     if (sent.storedIds.length !== distinctEvents)
       problems.push(`${sent.storedIds.length} events were stored, ${distinctEvents} sent`);
     return { lost, appliedTwice, plannedFailures: this.plannedFailures, problems };
+  }
+
+  /** Each order that was paid is reserved once, through the outbox. */
+  private async verifyReservations(database: Connection): Promise<Omit<Verdict, 'plannedFailures'>> {
+    const [rows] = await database.query('SELECT order_id, COUNT(*) AS n FROM demo_reservation GROUP BY order_id');
+    const found = new Map((rows as { order_id: string; n: string }[]).map(({ order_id, n }) => [order_id, Number(n)]));
+    const problems: string[] = [];
+    let lost = 0;
+    let appliedTwice = 0;
+    for (const [id, { reserved }] of this.expected) {
+      const difference = (found.get(id) ?? 0) - reserved;
+      if (difference !== 0) problems.push(`${id}: ${reserved} reservations expected, found ${found.get(id) ?? 0}`);
+      if (difference > 0) appliedTwice += difference;
+      else lost -= difference;
+    }
+    return { lost, appliedTwice, problems };
   }
 
   private delivery(orderId: string, eventId: string, type: OrderEventType, count: number): Delivery {
@@ -93,13 +115,14 @@ export class OrdersPart implements DemoPart {
   }
 
   private expect(orderId: string, type: OrderEventType): void {
-    const order = this.expected.get(orderId) ?? { status: null, applied: 0, ignored: 0 };
+    const order = this.expected.get(orderId) ?? { status: null, applied: 0, ignored: 0, reserved: 0 };
     const next = nextStatus(order.status, type);
     if (next === null) {
       order.ignored++;
     } else {
       order.status = next;
       order.applied++;
+      if (next === 'paid') order.reserved++;
     }
     this.expected.set(orderId, order);
   }

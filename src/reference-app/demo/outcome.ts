@@ -1,11 +1,13 @@
 import type { Connection } from 'mysql2/promise';
-import { count, unfinished } from './count.js';
+import type { ChatScene } from './chat-scene.js';
+import { count, unfinished, unsent } from './count.js';
 import type { DemoPart, Sent, Verdict } from './demo-part.js';
 import type { Report } from './report.js';
 import type { Supervisor } from './supervisor.js';
 
 export interface Played {
   readonly sent: ReadonlyMap<DemoPart, Sent>;
+  readonly chat: ChatScene;
   readonly supervisor: Supervisor;
   /** Instances that the demo killed itself. */
   readonly killed: number;
@@ -13,7 +15,10 @@ export interface Played {
 }
 
 /** Asks each part and the tables what became of everything that was sent. */
-export async function outcomeOf(database: Connection, { sent, supervisor, killed, seconds }: Played): Promise<Report> {
+export async function outcomeOf(
+  database: Connection,
+  { sent, chat, supervisor, killed, seconds }: Played,
+): Promise<Report> {
   const verdicts: Verdict[] = [];
   const problems = [...supervisor.problems];
   let missing = 0;
@@ -23,6 +28,8 @@ export async function outcomeOf(database: Connection, { sent, supervisor, killed
     problems.push(...verdict.problems);
     missing += await missingOf(database, answers.storedIds);
   }
+  const talked = await chat.verify(database);
+  problems.push(...talked.problems);
   const sum = (pick: (verdict: Verdict) => number) => verdicts.reduce((total, verdict) => total + pick(verdict), 0);
   const total = (pick: (answers: Sent) => number) =>
     [...sent.values()].reduce((all, answers) => all + pick(answers), 0);
@@ -58,7 +65,11 @@ export async function outcomeOf(database: Connection, { sent, supervisor, killed
     unacknowledged: total((answers) => answers.unacknowledged),
     unfinished: await count(database, unfinished),
     statuses,
-    lost: missing + sum((verdict) => verdict.lost),
+    outboxSent: await count(database, "SELECT COUNT(*) AS n FROM outbox_message WHERE status = 'sent'"),
+    outboxUnsent: await count(database, unsent),
+    outboxDead: await count(database, "SELECT COUNT(*) AS n FROM outbox_message WHERE status = 'dead'"),
+    outboxRepeats: talked.repeats,
+    lost: missing + talked.lost + sum((verdict) => verdict.lost),
     appliedTwice: sum((verdict) => verdict.appliedTwice),
     seconds,
     problems,

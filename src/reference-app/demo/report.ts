@@ -15,6 +15,12 @@ export interface Report {
   readonly killed: number;
   readonly unacknowledged: number;
   readonly unfinished: number;
+  /** Messages of the outbox: sent, still waiting, given up. */
+  readonly outboxSent: number;
+  readonly outboxUnsent: number;
+  readonly outboxDead: number;
+  /** Frames that a chat client got again after a crash, and dropped by their id. */
+  readonly outboxRepeats: number;
   readonly lost: number;
   readonly appliedTwice: number;
   /** `SELECT status, COUNT(*) FROM inbox_message GROUP BY status` */
@@ -26,12 +32,15 @@ export interface Report {
 /** True if every promise that the demo checks was kept. */
 export function isGood(report: Report): boolean {
   const { lost, appliedTwice, failed, plannedFailures, unacknowledged, unfinished, problems } = report;
+  const { outboxUnsent, outboxDead } = report;
   return (
     lost === 0 &&
     appliedTwice === 0 &&
     failed === plannedFailures &&
     unacknowledged === 0 &&
     unfinished === 0 &&
+    outboxUnsent === 0 &&
+    outboxDead === 0 &&
     problems.length === 0
   );
 }
@@ -48,6 +57,8 @@ export function table(report: Report): string {
     ['retried', report.retried],
     ['instances crashed', report.crashed],
     ['instances killed', report.killed],
+    ['outbox sent', report.outboxSent],
+    ['outbox sent again', report.outboxRepeats],
     ['lost', report.lost],
     ['applied twice', report.appliedTwice],
     ...Object.entries(report.statuses).map(([status, count]): [string, number] => [`status ${status}`, count]),

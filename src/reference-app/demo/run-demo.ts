@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { ChatScene } from './chat-scene.js';
 import { ContractsPart } from './contracts-part.js';
 import { CrmPart } from './crm-part.js';
 import { createDemoDatabase } from './demo-database.js';
@@ -43,9 +44,19 @@ export async function runDemo({ databaseUrl, redisUrl, say, signal }: DemoOption
     INBOX_ROUND_INTERVAL_MS: '500',
     // The lane of an instance that was killed waits so long for another one.
     LEASE_TTL_MS: '2000',
+    INBOX_RECOVERY_INTERVAL_MS: '1000',
+    OUTBOX_POLL_INTERVAL_MS: '500',
+    OUTBOX_BACKOFF_SECONDS: '0.2,0.5,1',
+    OUTBOX_MAX_RETRY: '20',
+    OUTBOX_SEND_TIMEOUT_MS: '2000',
+    // What a killed instance was sending waits so long for another one.
+    OUTBOX_CLAIM_TTL_MS: '3000',
+    // Without Redis instances do not know each other's sockets: another one finds the receiver at the re-check.
+    OUTBOX_PARK_RECHECK_MS: '1000',
     SHUTDOWN_READINESS_DELAY_MS: '0',
   };
   const supervisor = new Supervisor(['a', 'b'], environment, say);
+  const chat = new ChatScene(() => supervisor.alive, signal);
   try {
     say('two instances start, on one database');
     await interruptible(supervisor.start(), signal);
@@ -57,6 +68,8 @@ export async function runDemo({ databaseUrl, redisUrl, say, signal }: DemoOption
       new ContractsPart(secrets.contracts),
       new CrmPart(),
     ];
+    say('a chat begins beside all that; anna is offline');
+    const talking = chat.talk();
     const sent = new Map<DemoPart, Sent>();
     for (const part of parts) {
       const deliveries = part.deliveries();
@@ -70,9 +83,13 @@ export async function runDemo({ databaseUrl, redisUrl, say, signal }: DemoOption
       );
     }
     const killed = await interruptible(settle({ database: database.connection, supervisor, signal, say }), signal);
+    await interruptible(talking, signal);
+    say('anna comes online');
+    await interruptible(chat.end(database.connection), signal);
     const seconds = (performance.now() - startedAt) / 1000;
-    return await outcomeOf(database.connection, { sent, supervisor, killed, seconds });
+    return await outcomeOf(database.connection, { sent, chat, supervisor, killed, seconds });
   } finally {
+    chat.close();
     await supervisor.stop();
     await database.drop();
   }
