@@ -18,6 +18,8 @@ export class RedisCheck implements OnModuleDestroy {
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       commandTimeout: redisTimeoutMs,
+      // After a failover the address may lead to another server by now.
+      reconnectOnError: (error) => error.message.startsWith('READONLY'),
     });
     // Told by the probe; without a listener ioredis prints every failed reconnect.
     this.redis.on('error', () => undefined);
@@ -26,7 +28,8 @@ export class RedisCheck implements OnModuleDestroy {
   /** Null where no lease is kept in Redis. Never rejects, and answers within a second. */
   async isUp(): Promise<boolean | null> {
     if (!this.redis) return null;
-    return this.redis.ping().then(
+    // A lease is a write: a server that became a replica answers a PING, and keeps no lease.
+    return this.redis.set('mailroom:probe', '1', 'PX', redisTimeoutMs).then(
       () => true,
       () => false,
     );
