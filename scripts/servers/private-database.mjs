@@ -1,3 +1,4 @@
+import { mkdirSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { onFreePort, PortTakenError } from './free-port.mjs';
@@ -31,7 +32,7 @@ export async function startPrivateDatabase(server) {
 export async function serveDatabase(server, folder, port) {
   const args = [
     '--no-defaults',
-    `--datadir=${join(folder, 'data')}`,
+    ...ownFolders(folder),
     ...asUser(),
     `--port=${port}`,
     '--bind-address=127.0.0.1',
@@ -55,13 +56,20 @@ export async function serveDatabase(server, folder, port) {
 }
 
 async function initialise(server, folder) {
-  const data = [`--datadir=${join(folder, 'data')}`, ...asUser()];
+  const data = [...ownFolders(folder), ...asUser()];
   const command =
     server.install === null
       ? { program: server.program, args: ['--no-defaults', '--initialize-insecure', ...data] }
       : { program: server.install, args: ['--no-defaults', '--auth-root-authentication-method=normal', ...data] };
   const child = await startProcess({ folder, ...command, logName: 'initialise.log', mark: folder });
   await finished(server.kind, child);
+}
+
+/** A MariaDB server that starts deletes the temporary tables that it finds in its folder for them: other servers' too. */
+export function ownFolders(folder) {
+  const temporary = join(folder, 'tmp');
+  mkdirSync(temporary, { recursive: true });
+  return [`--datadir=${join(folder, 'data')}`, `--tmpdir=${temporary}`];
 }
 
 function asUser() {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { findDatabase } from '../../scripts/servers/installed-program.mjs';
-import { startPrivateDatabase as startDatabase } from '../../scripts/servers/private-database.mjs';
+import { ownFolders, startPrivateDatabase as startDatabase } from '../../scripts/servers/private-database.mjs';
 import { removeFolder } from '../../scripts/servers/private-folder.mjs';
 import { ready, startProcess } from '../../scripts/servers/private-process.mjs';
 import { type Flavour, testServerFlavour } from './database.js';
@@ -47,7 +47,7 @@ export async function startPrivateDatabase(
 async function serveAgain(kind: Flavour, program: string, folder: string, port: number): Promise<number> {
   const args = [
     '--no-defaults',
-    `--datadir=${join(folder, 'data')}`,
+    ...ownFolders(folder),
     ...(process.getuid?.() === 0 ? [`--user=${userInfo().username}`] : []),
     `--port=${port}`,
     '--bind-address=127.0.0.1',

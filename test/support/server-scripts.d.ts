@@ -12,6 +12,7 @@ declare module '*/servers/installed-program.mjs' {
 
 declare module '*/servers/private-database.mjs' {
   import type { InstalledDatabase } from '*/servers/installed-program.mjs';
+  export function ownFolders(folder: string): string[];
   export function startPrivateDatabase(
     server: InstalledDatabase,
   ): Promise<{ readonly version: string; readonly address: string; readonly url: string; readonly folder: string }>;
