@@ -55,8 +55,12 @@ export {
 export {
   type AnySocket,
   type Audit,
+  type ClientProxyTransportOptions,
+  type Confirmation,
+  clientProxyTransport,
   type DeliveryState,
   type DeliveryStatus,
+  type GivenClientProxy,
   type KnownIds,
   type LocalTransport,
   localTransport,

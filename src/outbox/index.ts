@@ -30,6 +30,7 @@ export type { DeliveryState, DeliveryStatus, OutboxQuery, OutboxStats } from './
 export type { Audit } from './outbox-runs.js';
 export type { OutboxKey, OutgoingMessage } from './outgoing-message.js';
 export { type ProcessedCacheOptions, processedCache } from './processed-cache.js';
+export * from './transports/client-proxy/index.js';
 export {
   type LocalTransport,
   localTransport,

@@ -7,10 +7,10 @@ export interface CommitCutter {
   /** COMMITs that were cut so far. */
   readonly cuts: number;
   /**
-   * The next connection that sends COMMIT is cut: before the server sees it, or before its answer comes back. Both look
-   * the same to the client.
+   * The next connection that has sent a statement with `text` is cut at its COMMIT: before the server sees it, or before
+   * its answer comes back. Both look the same to the client.
    */
-  cutNext(when: 'before' | 'after'): void;
+  cutNext(when: 'before' | 'after', text: string): void;
   close(): Promise<void>;
 }
 
@@ -20,11 +20,12 @@ const commit = Buffer.from('COMMIT');
 /** Listens on 127.0.0.1 and passes connections on to `port`. */
 export async function commitCutter(port: number): Promise<CommitCutter> {
   const sockets = new Set<Socket>();
-  let next: 'before' | 'after' | null = null;
+  let next: { readonly when: 'before' | 'after'; readonly text: string } | null = null;
   let cuts = 0;
   const server = createServer((client) => {
     const database = connect(port, '127.0.0.1');
     let isMute = false;
+    let isMeant = false;
     const both = [client, database];
     for (const socket of both) {
       sockets.add(socket);
@@ -36,8 +37,9 @@ export async function commitCutter(port: number): Promise<CommitCutter> {
       });
     }
     client.on('data', (data) => {
-      if (next === null || !data.subarray(-commit.length).equals(commit)) return void database.write(data);
-      const when = next;
+      isMeant ||= next !== null && data.includes(next.text);
+      if (!isMeant || next === null || !data.subarray(-commit.length).equals(commit)) return void database.write(data);
+      const { when } = next;
       next = null;
       cuts++;
       if (when === 'before') return void client.destroy();
@@ -62,8 +64,8 @@ export async function commitCutter(port: number): Promise<CommitCutter> {
     get cuts() {
       return cuts;
     },
-    cutNext(when) {
-      next = when;
+    cutNext(when, text) {
+      next = { when, text };
     },
     close,
   };

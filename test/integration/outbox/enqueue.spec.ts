@@ -12,6 +12,7 @@ import {
 import { type OutgoingMessage, TransactionRequiredError } from '../../../src/index.js';
 import { startChild } from '../../support/child.js';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
+import { deadlockTables, loseDeadlock } from '../../support/lose-deadlock.js';
 import { type OutboxApp, startOutboxApp } from '../../support/outbox-app.js';
 
 let database: TestDatabase;
@@ -19,11 +20,12 @@ let app: OutboxApp;
 
 beforeAll(async () => {
   database = await migrated(await createTestDatabase('enqueue'));
+  for (const sql of deadlockTables) await database.query(sql);
   await database.query('CREATE TABLE business (id INT PRIMARY KEY, note VARCHAR(64) NOT NULL) ENGINE=InnoDB');
   app = await startOutboxApp(database);
 });
 afterEach(async () => {
-  for (const table of ['outbox_message', 'business', 'mailroom_order_key'])
+  for (const table of ['outbox_message', 'business', 'mailroom_order_key', 'contended'])
     await database.query(`DELETE FROM ${table}`);
 });
 afterAll(async () => {
@@ -151,32 +153,14 @@ describe('stored if and only if the transaction commits', () => {
 });
 
 describe('after the transaction is lost', () => {
-  /** The transaction of `manager` loses a deadlock against one with more changes. */
-  async function loseDeadlock(manager: EntityManager): Promise<void> {
-    await database.query("INSERT INTO business (id, note) VALUES (1, ''), (2, '')");
-    const other = app.dataSource.createQueryRunner();
-    try {
-      await other.startTransaction();
-      for (let id = 100; id < 130; id++)
-        await other.query("INSERT INTO business (id, note) VALUES (?, 'weight')", [id]);
-      await other.query("UPDATE business SET note = 'other' WHERE id = 1");
-      await manager.query("UPDATE business SET note = 'ours' WHERE id = 2");
-      const blocked = other.query("UPDATE business SET note = 'other' WHERE id = 2");
-      await expect(manager.query("UPDATE business SET note = 'ours' WHERE id = 1")).rejects.toMatchObject({
-        errno: 1213,
-      });
-      await blocked;
-      await other.rollbackTransaction();
-    } finally {
-      await other.release();
-    }
-  }
+  const swallow = (manager: EntityManager) =>
+    expect(loseDeadlock(app.dataSource, manager, { first: 1, second: 2 })).rejects.toMatchObject({ errno: 1213 });
 
   test('a deadlock that was swallowed: refused before anything is sent, so that no relay can be quicker', async () => {
     const statements: string[] = [];
     await expect(
       app.dataSource.transaction(async (manager) => {
-        await loseDeadlock(manager);
+        await swallow(manager);
         const { queryRunner } = manager;
         const query = queryRunner?.query.bind(queryRunner);
         if (queryRunner && query)
@@ -194,7 +178,7 @@ describe('after the transaction is lost', () => {
   test('a deadlock inside a savepoint is one of the whole transaction', async () => {
     await expect(
       app.dataSource.transaction(async (manager) => {
-        await manager.transaction((inner) => loseDeadlock(inner)).catch(() => undefined);
+        await manager.transaction((inner) => swallow(inner)).catch(() => undefined);
         await enqueue(manager, 'lost');
       }),
     ).rejects.toThrow(TransactionRequiredError);
@@ -205,7 +189,7 @@ describe('after the transaction is lost', () => {
     const runner = app.dataSource.createQueryRunner();
     try {
       await runner.startTransaction();
-      await loseDeadlock(runner.manager);
+      await swallow(runner.manager);
       await expect(enqueue(runner.manager)).rejects.toThrow(TransactionRequiredError);
       await runner.rollbackTransaction();
       await runner.startTransaction();

@@ -165,7 +165,7 @@ describe('the connection breaks at COMMIT', () => {
       url.port = String(cutter.port);
       const app = await start({ ...on, transports: { out: transport } }, { dataSource: { url: url.href } });
       const passes = app.events('relay-pass').length;
-      cutter.cutNext(when);
+      cutter.cutNext(when, 'INSERT INTO outbox_message');
       await expect(app.send(message())).rejects.toThrow();
       expect(cutter.cuts).toBe(1);
       expect(app.events('relay-pass')).toHaveLength(passes);
