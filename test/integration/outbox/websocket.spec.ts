@@ -1,4 +1,5 @@
 // The websocket transport on one instance, with real ws and socket.io gateways and clients.
+import { createConnection } from 'mysql2/promise';
 import { InvalidOptionsError, WebSocketReceivers, websocketTransport } from '../../../src/index.js';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
 import { outboxCounts } from '../../support/outbox-app.js';
@@ -232,6 +233,31 @@ test('a socket that is given back gets nothing more and stays open', async () =>
   await app.send({ topic: 't', receiver: 'u1', payload: 1 });
   await countsAre({ parked: 1 });
   expect([client.frames, client.isOpen]).toEqual([[], true]);
+});
+
+test('a wake that the database refuses is repeated with the heartbeat', async () => {
+  const app = await start({ transport: { heartbeat: 200 } });
+  await app.send({ topic: 't', receiver: 'u1', payload: 1 });
+  await countsAre({ parked: 1 });
+  const blocker = await createConnection(database.url);
+  kept({ close: async () => blocker.destroy() });
+  await blocker.query('START TRANSACTION');
+  await blocker.query("SELECT 1 FROM mailroom_receiver WHERE receiver = 'u1' FOR UPDATE");
+  const waits = async () => {
+    const rows = await database.query(
+      `SELECT 1 FROM information_schema.innodb_trx t JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id
+        WHERE t.trx_state = 'LOCK WAIT' AND p.db = ?`,
+      [database.name],
+    );
+    return rows.length > 0;
+  };
+  const client = kept(await wsClient(app, 'u1'));
+  // The table is a picture that is taken anew only when nobody has looked for 100 ms.
+  await waitUntil(waits, { what: 'the wake waits for the lock', intervalMs: 150 });
+  await waitUntil(async () => !(await waits()), { what: 'it has given up', intervalMs: 150 });
+  await blocker.query('ROLLBACK');
+  await countsAre({ sent: 1 });
+  expect(client.frames).toHaveLength(1);
 });
 
 test('what cannot work is refused at the start', async () => {

@@ -64,8 +64,12 @@ export class RedisBus implements PushBus {
     return new RedisBus(options, publisher, await pubSubClient(redis, onError, option));
   }
 
+  get isUsable(): boolean {
+    return this.isOpen && this.publisher.status === 'ready';
+  }
+
   async push(receiver: string, { messageId, text }: Frame): Promise<PushResult> {
-    if (!this.isOpen || this.publisher.status !== 'ready') return 'unknown';
+    if (!this.isUsable) return 'unknown';
     const { id, answered } = this.answers.expect();
     const head = JSON.stringify({ from: this.id, id, messageId });
     try {
@@ -92,7 +96,7 @@ export class RedisBus implements PushBus {
 
   /** A connection may be dead without telling: what is published to this instance must arrive. */
   async check(): Promise<void> {
-    if (!this.isOpen || this.publisher.status !== 'ready') return;
+    if (!this.isUsable) return;
     if (this.probing) return this.reconnect();
     this.probing = true;
     await this.publisher.publish(this.ownChannel, 'probe').catch(() => {

@@ -24,6 +24,8 @@ const answerSlackMs = 500;
 const sendSlackMs = 1_000;
 /** A message that only an instance with its receiver's socket can send, while Redis is away, is tried again after this. */
 const unknownRecheckMs = 5_000;
+/** Receivers to wake when Redis is back; more wait for that time. */
+const mostUnknown = 10_000;
 
 /**
  * Pushes messages to their receiver's sockets on any instance and waits for the client's acknowledgement. See the options
@@ -41,6 +43,8 @@ class WebSocketTransport implements Transport, SocketOwner {
   private readonly sockets: SocketTable;
   private bus: PushBus = noBus;
   private wakes: WakeQueue | undefined;
+  /** Parked by this instance because Redis could not be asked. */
+  private readonly unknown = new Set<string>();
   private readonly loop: FixedDelayLoop;
 
   constructor(private readonly options: ResolvedWebSocketOptions) {
@@ -122,13 +126,21 @@ class WebSocketTransport implements Transport, SocketOwner {
     } catch {
       return dead('not-json', 'its payload is not JSON, and a frame is');
     }
-    return resultOf(await firstAck([this.sockets.push(receiver, frame), this.bus.push(receiver, frame)]));
+    const push = await firstAck([this.sockets.push(receiver, frame), this.bus.push(receiver, frame)]);
+    if (push === 'unknown' && this.unknown.size < mostUnknown) this.unknown.add(receiver);
+    return resultOf(push);
   }
 
   private async tend(): Promise<void> {
     this.sockets.checkLife();
     this.wakes?.again((receiver) => this.sockets.has(receiver));
     await this.bus.check();
+    if (this.bus.isUsable) this.wakeUnknown();
+  }
+
+  private wakeUnknown(): void {
+    for (const receiver of this.unknown) void this.wakes?.add(receiver);
+    this.unknown.clear();
   }
 
   /** While Redis was away others parked messages for sockets of this instance. */
