@@ -46,6 +46,8 @@ export class IntakeQueue {
   private waiting: Waiting[] = [];
   private inFlight = 0;
   private pumpIsDue = false;
+  /** The last batch left messages behind that were too many or too large for it. */
+  private overflows = false;
   /** Keys on their way. Their copies wait for the answer instead of waiting for a row lock in a batch with others. */
   private readonly keysInFlight = new Set<string>();
   private readonly writer: IntakeWriter;
@@ -108,7 +110,11 @@ export class IntakeQueue {
       await this.rows.withConnection(async (connection) => {
         // Filled only now: whoever came while a connection was opened goes along, whoever gave up does not.
         batch = this.fill();
-        if (batch.length > 0) await this.send(connection, batch);
+        if (batch.length === 0) return;
+        const sending = this.send(connection, batch);
+        // One statement did not hold them all, and nobody else may come who would send the rest.
+        if (this.overflows) this.pump();
+        await sending;
       });
     } catch (error) {
       // No connection: those behind would wait for the same failure.
@@ -139,6 +145,7 @@ export class IntakeQueue {
     const ready: Waiting[] = [];
     const later: Waiting[] = [];
     let bytes = 0;
+    this.overflows = false;
     const most = statementBytes(mostBytes, this.packetLimit());
     for (const one of this.waiting) {
       if (one.ticket.withdrawn) {
@@ -151,6 +158,7 @@ export class IntakeQueue {
         ready.push(one);
         bytes += size;
       } else {
+        this.overflows ||= !fits;
         later.push(one);
       }
     }

@@ -23,7 +23,7 @@ export class IntakeWriter {
   private probe = 0;
   private wary = 0;
 
-  constructor(private readonly store: IntakeStore) {}
+  constructor(private readonly store: Pick<IntakeStore, 'insertCommitted' | 'firstCopies'>) {}
 
   /** @throws when it is not known what was stored: then for none of the batch */
   async write(connection: ControlConnection, drafts: readonly MessageDraft[]): Promise<Written[]> {
