@@ -111,5 +111,13 @@ export {
   ReplayService,
   type RunItem,
 } from './replay/index.js';
+// Take out what is old
+export {
+  type PurgedTable,
+  RetentionModule,
+  type RetentionOptions,
+  RetentionService,
+  type RetentionTotals,
+} from './retention/index.js';
 // Check who pushes
 export * from './signature/index.js';

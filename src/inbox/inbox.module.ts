@@ -3,7 +3,8 @@ import { DiscoveryModule, DiscoveryService, HttpAdapterHost, MetadataScanner } f
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import type { DataSource } from 'typeorm';
-import { MailroomEvents, MailroomEventsModule } from '../observability/index.js';
+import { retryWindowMs } from '../message/retry-window.js';
+import { MailroomEvents, MailroomEventsModule, RetryWindows } from '../observability/index.js';
 import { buildInbox, type InboxParts } from './build-inbox.js';
 import { HandlerExplorer } from './handler-explorer.js';
 import { InboxLifecycle } from './inbox.lifecycle.js';
@@ -56,10 +57,20 @@ function moduleOf(
           inboxOptionsToken,
           getDataSourceToken(dataSource),
           MailroomEvents,
+          RetryWindows,
           { token: SchedulerRegistry, optional: true },
         ],
-        useFactory: (given: InboxOptions, source: DataSource, events: MailroomEvents, scheduler?: SchedulerRegistry) =>
-          buildInbox(given, { dataSource: source, events, scheduler }),
+        useFactory: async (
+          given: InboxOptions,
+          source: DataSource,
+          events: MailroomEvents,
+          windows: RetryWindows,
+          scheduler?: SchedulerRegistry,
+        ) => {
+          const parts = await buildInbox(given, { dataSource: source, events, scheduler });
+          windows.note('inbox', retryWindowMs(parts.options, parts.options.handlerTimeout));
+          return parts;
+        },
       },
       { provide: InboxService, inject: [inboxPartsToken], useFactory: (parts: InboxParts) => parts.service },
       {

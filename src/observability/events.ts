@@ -53,6 +53,9 @@ export type MailroomEvent =
   | { readonly name: 'outbox-put-off'; readonly topic: string; readonly count: number; readonly reason: string }
   | { readonly name: 'relay-pass'; readonly end: string; readonly messages: number; readonly durationMs: number }
   | { readonly name: 'relay-failed'; readonly error: unknown }
+  /** Old rows were taken out of a table. */
+  | { readonly name: 'purged'; readonly table: string; readonly rows: number; readonly durationMs: number }
+  | { readonly name: 'purge-failed'; readonly table: string; readonly error: unknown }
   | { readonly name: 'lease-lost'; readonly lease: string; readonly reason: string }
   | { readonly name: 'lease-renewed'; readonly lease: string; readonly tookMs: number }
   | { readonly name: 'lease-renewal-failed'; readonly lease: string }

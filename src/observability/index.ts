@@ -13,3 +13,4 @@ export {
   type MailroomListener,
 } from './events.js';
 export { MailroomEventsModule } from './events.module.js';
+export { RetryWindows } from './retry-windows.js';

@@ -3,7 +3,8 @@ import { DiscoveryModule, DiscoveryService, MetadataScanner } from '@nestjs/core
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import type { DataSource } from 'typeorm';
-import { MailroomEvents, MailroomEventsModule } from '../observability/index.js';
+import { retryWindowMs } from '../message/retry-window.js';
+import { MailroomEvents, MailroomEventsModule, RetryWindows } from '../observability/index.js';
 import { buildOutbox, type OutboxParts } from './build-outbox.js';
 import { OutboxLifecycle } from './outbox.lifecycle.js';
 import { OutboxService } from './outbox.service.js';
@@ -57,10 +58,24 @@ function moduleOf(
           optionsToken,
           getDataSourceToken(dataSource),
           MailroomEvents,
+          RetryWindows,
           { token: SchedulerRegistry, optional: true },
         ],
-        useFactory: (given: OutboxOptions, source: DataSource, events: MailroomEvents, scheduler?: SchedulerRegistry) =>
-          buildOutbox(given, { dataSource: source, events, scheduler }),
+        useFactory: (
+          given: OutboxOptions,
+          source: DataSource,
+          events: MailroomEvents,
+          windows: RetryWindows,
+          scheduler?: SchedulerRegistry,
+        ) => {
+          const parts = buildOutbox(given, { dataSource: source, events, scheduler });
+          const { sendTimeout, parkExpiry } = parts.options;
+          const window = retryWindowMs(parts.options, sendTimeout);
+          windows.note('outbox', window);
+          // Sent once without an answer, then parked: it may be sent again when its receiver comes back.
+          windows.note('receiving', window + parkExpiry);
+          return parts;
+        },
       },
       { provide: OutboxService, inject: [partsToken], useFactory: (parts: OutboxParts) => parts.service },
       {

@@ -1,0 +1,36 @@
+/** A batch that takes longer is too large: others wait for its locks and its share of the disk. */
+const slowMs = 250;
+/** One that is quicker leaves room for a larger one. */
+const quickMs = 100;
+const fewest = 10;
+/** Rest after a batch, in times of its own length: retention gets a third of the time at most. */
+const restFactor = 2;
+const longestRestMs = 2_000;
+
+/** How large the next batch is, and how long to rest before it. */
+export class BatchPace {
+  private size: number;
+
+  constructor(private readonly largest: number) {
+    this.size = largest;
+  }
+
+  get limit(): number {
+    return this.size;
+  }
+
+  /** @returns milliseconds to rest */
+  took(ms: number): number {
+    if (ms > slowMs) this.shrink();
+    else if (ms < quickMs) this.size = Math.min(this.largest, this.size * 2);
+    return Math.min(longestRestMs, ms * restFactor);
+  }
+
+  failed(): void {
+    this.shrink();
+  }
+
+  private shrink(): void {
+    this.size = Math.max(Math.min(fewest, this.largest), Math.floor(this.size / 2));
+  }
+}

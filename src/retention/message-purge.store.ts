@@ -1,0 +1,127 @@
+import type { ControlConnection, ControlPool, Row } from '../database/index.js';
+import type { RunBox } from '../delivery/runs/index.js';
+import { cutoff, type PurgeJob, type PurgeStep, places } from './purge-job.js';
+
+export interface MessagePurgeRule {
+  readonly status: string;
+  /** Since its end; where that was not written down, since its last change or its arrival. */
+  readonly olderThanMs: number;
+  /** True: into the archive, with the reason `retention`. */
+  readonly archive: boolean;
+}
+
+interface Place {
+  readonly lane: number;
+  readonly due: string;
+  readonly id: string;
+}
+
+const start: Place = { lane: 0, due: '1970-01-01 00:00:00.000', id: '0' };
+
+/** Takes messages of one status out of a box. */
+export class MessagePurge implements PurgeJob {
+  readonly name: string;
+  /** Where the last look ended: entries that are deleted, or not old enough, are not walked again in this pass. */
+  private place = start;
+
+  constructor(
+    private readonly pool: ControlPool,
+    private readonly box: RunBox,
+    private readonly rule: MessagePurgeRule,
+  ) {
+    this.name = `${box.name}_message.${rule.status}`;
+  }
+
+  async step(limit: number): Promise<PurgeStep> {
+    const found = await this.look(limit);
+    if (found.length > 0) return { purged: await this.take(found), more: true };
+    const lane = await this.nextLane();
+    this.place = lane === null ? start : { ...start, lane };
+    return { purged: 0, more: lane !== null };
+  }
+
+  /** How many are old enough now, up to `countTo`, for a person who asks before. */
+  async count(countTo: number): Promise<number> {
+    const { table, claimIndex } = this.box;
+    const rows = await this.pool.rows(
+      `SELECT 1 AS one FROM ${table} m FORCE INDEX (${claimIndex})
+        WHERE ${this.condition} LIMIT ${Math.trunc(countTo)}`,
+      this.values,
+    );
+    return rows.length;
+  }
+
+  /**
+   * The next ones by their due time, which is never after their end. Locks nothing.
+   * Index: the claim index alone, one range of it.
+   */
+  private async look(limit: number): Promise<string[]> {
+    const { table, claimIndex } = this.box;
+    const { lane, due, id } = this.place;
+    const rows = await this.pool.rows<Row & { id: string; due: string }>(
+      `SELECT CAST(m.id AS CHAR) AS id, CAST(m.next_attempt_at AS CHAR) AS due FROM ${table} m FORCE INDEX (${claimIndex})
+        WHERE m.status = ? ${this.hasLanes ? 'AND m.lane = ?' : ''} AND m.next_attempt_at >= ?
+          AND (m.next_attempt_at > ? OR m.id > ?) AND m.next_attempt_at < ${cutoff}
+        ORDER BY m.next_attempt_at, m.id LIMIT ${Math.trunc(limit)}`,
+      [this.rule.status, ...(this.hasLanes ? [lane] : []), due, due, id, this.rule.olderThanMs * 1000],
+    );
+    const last = rows.at(-1);
+    if (last) this.place = { lane, due: last.due, id: last.id };
+    return rows.map((row) => row.id);
+  }
+
+  /** The smallest one above this lane that has messages of the status: one entry of the claim index. */
+  private async nextLane(): Promise<number | null> {
+    if (!this.hasLanes) return null;
+    const { table, claimIndex } = this.box;
+    const [row] = await this.pool.rows<Row & { lane: number }>(
+      `SELECT m.lane FROM ${table} m FORCE INDEX (${claimIndex}) WHERE m.status = ? AND m.lane > ? ORDER BY m.lane LIMIT 1`,
+      [this.rule.status, this.place.lane],
+    );
+    return row ? Number(row.lane) : null;
+  }
+
+  /**
+   * Locks the rows by primary key in order, except those that somebody else has, and decides with them locked: a message
+   * that was replayed meanwhile stays.
+   */
+  private take(ids: readonly string[]): Promise<number> {
+    const { table } = this.box;
+    return this.pool.transaction(async (tx) => {
+      const rows = await tx.queryRows<Row & { id: string }>(
+        `SELECT CAST(m.id AS CHAR) AS id FROM ${table} m FORCE INDEX (PRIMARY)
+          WHERE m.id IN (${places(ids)}) AND ${this.condition} ORDER BY m.id FOR UPDATE SKIP LOCKED`,
+        [...ids, ...this.values],
+      );
+      const taken = rows.map(({ id }) => id);
+      if (taken.length === 0) return 0;
+      if (this.rule.archive) await this.archive(tx, taken);
+      const { affectedRows } = await tx.query(`DELETE FROM ${table} WHERE id IN (${places(taken)}) ORDER BY id`, taken);
+      return affectedRows;
+    });
+  }
+
+  private async archive(tx: ControlConnection, ids: readonly string[]): Promise<void> {
+    const { table, archive, columns } = this.box;
+    const list = columns.map((column) => `\`${column}\``).join(', ');
+    await tx.query(
+      `INSERT INTO ${archive} (id, ${list}, archived_at, reason, run_id)
+       SELECT id, ${list}, UTC_TIMESTAMP(3), 'retention', NULL FROM ${table} WHERE id IN (${places(ids)}) ORDER BY id`,
+      ids,
+    );
+  }
+
+  /** A failed message that parks its entity has its hash still: it stays, or its followers would wait for ever. */
+  private get condition(): string {
+    const { finishedAt, receivedAt, open } = this.box;
+    return `m.status = ? AND m.${open} IS NULL AND COALESCE(m.${finishedAt}, m.updated_at, m.${receivedAt}) < ${cutoff}`;
+  }
+
+  private get values(): readonly unknown[] {
+    return [this.rule.status, this.rule.olderThanMs * 1000];
+  }
+
+  private get hasLanes(): boolean {
+    return this.box.name === 'inbox';
+  }
+}

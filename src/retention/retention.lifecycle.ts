@@ -1,0 +1,70 @@
+import {
+  type BeforeApplicationShutdown,
+  Logger,
+  type OnApplicationBootstrap,
+  type OnApplicationShutdown,
+  type OnModuleInit,
+} from '@nestjs/common';
+import type { SchedulerRegistry } from '@nestjs/schedule';
+import type { ControlPool } from '../database/index.js';
+import type { RetryWindows } from '../observability/index.js';
+import { FixedDelayLoop } from '../schedule/index.js';
+import type { RetentionService } from './retention.service.js';
+import { checkWindows, type ResolvedRetentionOptions } from './retention-options.js';
+
+/** A pass ends by itself after a minute and the batch that it is in. */
+const passDeadlineMs = 180_000;
+
+/** Starts and stops retention with the application. */
+export class RetentionLifecycle
+  implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown, OnApplicationShutdown
+{
+  private readonly logger = new Logger('Retention');
+  private readonly loop: FixedDelayLoop;
+  private stopping: Promise<void> | undefined;
+
+  constructor(
+    private readonly options: ResolvedRetentionOptions,
+    private readonly service: RetentionService,
+    private readonly windows: RetryWindows,
+    private readonly pool: ControlPool,
+    registry: SchedulerRegistry | undefined,
+  ) {
+    this.loop = new FixedDelayLoop({
+      name: 'mailroom:retention',
+      delayMs: options.interval,
+      passDeadlineMs,
+      pass: async () => {
+        const pass = await this.service.pass();
+        if (pass?.more) this.loop.wake();
+      },
+      onError: (error) => this.failed(error),
+      registry,
+    });
+  }
+
+  /** The other modules are built now, and have said how long they try. */
+  onModuleInit(): void {
+    checkWindows(this.options, this.windows);
+  }
+
+  onApplicationBootstrap(): void {
+    if (this.options.enabled) this.loop.start();
+  }
+
+  beforeApplicationShutdown(): Promise<void> {
+    this.service.stop();
+    this.stopping ??= this.loop.stop().then(() => this.pool.close());
+    return this.stopping;
+  }
+
+  /** When start-up failed half-way, Nest calls this alone. */
+  async onApplicationShutdown(): Promise<void> {
+    await this.beforeApplicationShutdown();
+  }
+
+  private failed(error: unknown): void {
+    const { message, code } = error as { message?: string; code?: string };
+    this.logger.warn({ msg: 'a pass of retention failed; the next one comes after the pause', code, error: message });
+  }
+}
