@@ -6,6 +6,8 @@ export interface TcpSwitch {
   readonly port: number;
   /** New connections go there from now on. */
   pointTo(port: number): void;
+  /** Ends all open connections; new ones are taken. */
+  drop(): void;
   /** The cable is pulled: what is open stays open and passes nothing on, not even an end. For good. */
   cut(): void;
   close(): Promise<void>;
@@ -44,6 +46,9 @@ export async function tcpSwitch(port: number): Promise<TcpSwitch> {
     port: (server.address() as AddressInfo).port,
     pointTo(next) {
       target = next;
+    },
+    drop() {
+      for (const socket of sockets) socket.destroy();
     },
     cut() {
       isCut = true;

@@ -202,6 +202,21 @@ test('a subscription whose connection is dead without telling is noticed and mad
   await countsAre({ sent: 2 });
 });
 
+test('an instance that others could not find wakes its receivers when they can again', async () => {
+  const cable = kept(await tcpSwitch(redis.port));
+  const relay = await start({ relays: true });
+  const door = await start({ relays: false, url: `redis://127.0.0.1:${cable.port}` });
+  const client = kept(await wsClient(door, 'u1'));
+  cable.pointTo(1);
+  cable.drop();
+  await relay.send(message('u1'));
+  // Redis says that nobody listens, so the relay takes the receiver for offline.
+  await countsAre({ parked: 1 });
+  cable.pointTo(redis.port);
+  await countsAre({ sent: 1 });
+  expect(client.frames).toHaveLength(1);
+});
+
 test('a connection to Redis that is killed is made again, and what came meanwhile is sent', async () => {
   const [relay, door] = [await start({ relays: true }), await start({ relays: false })];
   const client = kept(await wsClient(door, 'u1'));
