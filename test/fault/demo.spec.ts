@@ -93,7 +93,7 @@ test('over crashes and a kill the demo loses nothing, applies nothing twice, fai
   expect(report.received).toBeGreaterThan(1_000);
   expect(report.success + report.failed).toBe(report.received - report.duplicates + report.storedUnanswered);
   // The poison once per attempt, and the instance that was killed while it worked.
-  expect(report).toMatchObject({ crashed: 4, killed: 1 });
+  expect(report).toMatchObject({ crashed: 4, killed: 1, replayed: 1 });
   expect(report).toMatchObject({ statuses: { success: expect.any(Number), failed: report.plannedFailures } });
   // 60 chat messages, and a reservation for each order that was paid.
   expect(report).toMatchObject({ outboxUnsent: 0, outboxDead: 0 });

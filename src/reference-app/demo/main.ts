@@ -5,7 +5,8 @@ import { runDemo } from './run-demo.js';
 const help = `Pushes every example webhook of GitHub, 500 order events, a fifth of them twice, 202 contract events and 200 CRM pushes
 without an id at two instances of the reference application, and chats through them with three users, one of them offline. One
 message ends every instance that handles it, another instance is killed while it works. Shows from the tables that each message
-was handled once, and that each chat message arrived.
+was handled once, and that each chat message arrived. In the end the message that ended the instances is run again, after its cause
+was mended.
 
 Usage: npm run demo [-- --json]
   --json   print the figures as JSON on stdout

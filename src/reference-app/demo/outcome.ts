@@ -18,7 +18,7 @@ export interface Played {
 export async function outcomeOf(
   database: Connection,
   { sent, chat, supervisor, killed, seconds }: Played,
-): Promise<Report> {
+): Promise<Omit<Report, 'replayed'>> {
   const verdicts: Verdict[] = [];
   const problems = [...supervisor.problems];
   let missing = 0;

@@ -1,10 +1,6 @@
-import { randomBytes } from 'node:crypto';
 import type { Connection } from 'mysql2/promise';
 import { count } from './count.js';
 import type { Instance } from './instance.js';
-
-/** Opens the admin routes of the instances. */
-export const adminToken = (): string => randomBytes(24).toString('hex');
 
 const patienceMs = 60_000;
 

@@ -21,6 +21,8 @@ export interface Report {
   readonly outboxDead: number;
   /** Frames that a chat client got again after a crash, and dropped by their id. */
   readonly outboxRepeats: number;
+  /** Failed messages that were run again at the end, after their cause was mended; the figures above are from before. */
+  readonly replayed: number;
   readonly lost: number;
   readonly appliedTwice: number;
   /** `SELECT status, COUNT(*) FROM inbox_message GROUP BY status` */
@@ -57,6 +59,7 @@ export function table(report: Report): string {
     ['retried', report.retried],
     ['instances crashed', report.crashed],
     ['instances killed', report.killed],
+    ['replayed', report.replayed],
     ['outbox sent', report.outboxSent],
     ['outbox sent again', report.outboxRepeats],
     ['lost', report.lost],

@@ -10,6 +10,7 @@ import { OrdersPart } from './orders-part.js';
 import { outcomeOf } from './outcome.js';
 import { PoisonPart } from './poison-part.js';
 import { Progress } from './progress.js';
+import { replayPoison } from './replay-scene.js';
 import type { Report } from './report.js';
 import { send } from './sender.js';
 import { settle } from './settle.js';
@@ -36,6 +37,7 @@ export async function runDemo({ databaseUrl, redisUrl, say, signal }: DemoOption
     PORT: '0',
     MIGRATE: 'true',
     SIMULATE: 'true',
+    ADMIN_TOKEN: randomBytes(24).toString('hex'),
     ORDERS_SECRET: secrets.orders,
     GITHUB_SECRET: secrets.github,
     CONTRACTS_SECRET: secrets.contracts,
@@ -87,7 +89,13 @@ export async function runDemo({ databaseUrl, redisUrl, say, signal }: DemoOption
     say('anna comes online');
     await interruptible(chat.end(database.connection), signal);
     const seconds = (performance.now() - startedAt) / 1000;
-    return await outcomeOf(database.connection, { sent, chat, supervisor, killed, seconds });
+    const outcome = await outcomeOf(database.connection, { sent, chat, supervisor, killed, seconds });
+    say('the handler of the poison is mended, and the message is run again');
+    const { replayed, problems } = await interruptible(
+      replayPoison(database.connection, () => supervisor.alive, environment.ADMIN_TOKEN, signal),
+      signal,
+    );
+    return { ...outcome, replayed, problems: [...outcome.problems, ...problems] };
   } finally {
     chat.close();
     await supervisor.stop();
