@@ -82,7 +82,7 @@ const transport = z.custom<Transport | LocalTransport>(
   { error: 'write a transport such as localTransport(), or an object with a send method' },
 );
 
-const redis = z.union([z.string().regex(/^rediss?:\/\//), z.custom<GivenRedisClient>(isClient)], {
+const redisSchema = z.union([z.string().regex(/^rediss?:\/\//), z.custom<GivenRedisClient>(isClient)], {
   error: 'write a redis:// URL or an ioredis client',
 });
 
@@ -102,7 +102,7 @@ const schema = z.strictObject({
     })
     .optional(),
   namespace: z.string().min(1).max(64).optional(),
-  wake: z.strictObject({ redis }).optional(),
+  wake: z.strictObject({ redis: redisSchema }).optional(),
   pollInterval: duration({ min: 10, max: 3_600_000 }).default(3_000),
   batchSize: count(1, 1_000).default(100),
   concurrency: count(1, 1_000).default(10),

@@ -5,6 +5,8 @@ import { dirname, join } from 'node:path';
 import ts from 'typescript';
 import { parseDuration } from '../../src/config/index.js';
 import { resolveInboxOptions } from '../../src/inbox/inbox-options.js';
+import { localTransport } from '../../src/index.js';
+import { resolveOutboxOptions } from '../../src/outbox/outbox-options.js';
 
 const textOf = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
@@ -133,6 +135,49 @@ describe('docs/options.md', () => {
     for (const { name, stated, value } of compared) expect({ [name]: stated }).toEqual({ [name]: value });
   });
 });
+
+describe('docs/outbox.md', () => {
+  const page = textOf('docs/outbox.md');
+  const names = (text: string) =>
+    rowsOf(text)
+      .map(([name]) => name)
+      .sort();
+  const sending = section(page, 'Sending');
+
+  test('lists exactly the options of the module', () => {
+    expect(names(sending)).toEqual(schemaKeys('src/outbox/outbox-options.ts', 'schema').sort());
+  });
+
+  test('states the defaults that the code has', () => {
+    const resolved = resolveOutboxOptions({ transports: { local: localTransport() } });
+    const compared = rowsOf(sending).flatMap(([name = '', cell = '']) => {
+      const value = name.split('.').reduce<unknown>((part, key) => (part as Record<string, unknown>)?.[key], resolved);
+      const stated = statedValue(cell);
+      return stated === undefined ? [] : [{ name, stated, value }];
+    });
+    expect(compared.length).toBeGreaterThan(10);
+    for (const { name, stated, value } of compared) expect({ [name]: stated }).toEqual({ [name]: value });
+  });
+
+  test('lists exactly the fields of a message', () => {
+    const [fields] = section(page, 'Enqueueing').split('\n### ');
+    expect(names(fields ?? '')).toEqual(interfaceKeys('src/outbox/outgoing-message.ts', 'OutgoingMessage').sort());
+  });
+
+  test('lists exactly the options of clientProxyTransport', () => {
+    expect(names(section(page, 'Transports')).filter((name = '') => !name.endsWith(')'))).toEqual(
+      schemaKeys('src/outbox/transports/client-proxy/client-proxy-options.ts', 'schema').sort(),
+    );
+  });
+});
+
+/** The members of an interface of a source file. */
+function interfaceKeys(path: string, name: string): string[] {
+  const file = ts.createSourceFile(path, textOf(path), ts.ScriptTarget.ES2022, true);
+  const found = file.statements.filter(ts.isInterfaceDeclaration).find((one) => one.name.text === name);
+  if (!found) throw new Error(`${path} has no interface ${name}`);
+  return found.members.flatMap((member) => (member.name ? [member.name.getText()] : []));
+}
 
 /** What a default cell says: `true`, `'database'`, `50`, `2s`, `1 MiB`; undefined for words. */
 function statedValue(cell: string): unknown {
