@@ -6,7 +6,6 @@ import { createTestDatabase, migrated, type TestDatabase } from '../../support/d
 import { gate } from '../../support/gate.js';
 import { type InboxApp, startInboxApp, type TestHandler } from '../../support/inbox-app.js';
 import { storeMessages } from '../../support/inbox-fleet.js';
-import { waitUntil } from '../../support/wait-until.js';
 
 let database: TestDatabase;
 let app: InboxApp;
@@ -84,11 +83,12 @@ it('retries of a source that is turned away for the backlog make room too; a sou
 
 it('rising handler latency lowers how many lanes handle a message at the same time, and all lanes get their turn', async () => {
   let running = 0;
+  // With each that is quick again there may be more, so it is the first ones that tell.
   let most = 0;
   const seen = new Set<unknown>();
   const handler: TestHandler = async (message) => {
     running++;
-    most = Math.max(most, running);
+    if (seen.size < 3) most = Math.max(most, running);
     await app.dataSource.query('SELECT SLEEP(0.03)');
     seen.add(message.json.n);
     running--;
@@ -99,10 +99,8 @@ it('rising handler latency lowers how many lanes handle a message at the same ti
   expect(pressure().concurrency(8)).toBe(2);
   const bodies = Array.from({ length: 24 }, (_, n) => ({ n, entity: `e${n}` }));
   await storeMessages(database, bodies, 8);
-  const rounds = app.inbox.runOnce();
-  await waitUntil(() => seen.size >= 3, { what: 'some were handled' });
+  await app.inbox.runOnce();
   expect(most).toBe(2);
-  await rounds;
   expect(seen.size).toBe(24);
   expect(new Set((await messages()).map(({ status }) => status))).toEqual(new Set(['success']));
 });
