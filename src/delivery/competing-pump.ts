@@ -79,6 +79,8 @@ export class CompetingPump {
     for (const state of this.lanes.values()) {
       state.notBefore = 0;
       state.from = epoch;
+      // There is something, so asking first would be one round trip more.
+      state.idle = false;
     }
   }
 
