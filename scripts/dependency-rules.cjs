@@ -38,7 +38,8 @@ const layers = {
     'pressure',
     'idempotency',
   ],
-  replay: ['errors', 'message', 'config', 'observability', 'database', 'schedule', 'lease', 'delivery'],
+  // Its command line takes out what is old, too.
+  replay: ['errors', 'message', 'config', 'observability', 'database', 'schedule', 'lease', 'delivery', 'retention'],
 };
 
 const arrows = Object.entries(layers).map(([folder, allowed]) => ({

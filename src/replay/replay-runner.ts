@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
-import { type Run, type RunStore, runClaimMs, workRun } from '../delivery/runs/index.js';
+import { type Run, type RunStore, workRun } from '../delivery/runs/index.js';
 import { FixedDelayLoop } from '../schedule/index.js';
 
 /** A pass only claims. */
@@ -18,6 +18,7 @@ export class ReplayRunner {
   constructor(
     private readonly stores: () => readonly RunStore[],
     private readonly owner: string,
+    private readonly claimMs: number,
     pollMs: number,
     registry: SchedulerRegistry | undefined,
   ) {
@@ -50,7 +51,7 @@ export class ReplayRunner {
   private async pass(): Promise<void> {
     for (const store of this.stores()) {
       while (!this.stopping.signal.aborted && this.working.size < mostRuns) {
-        const claimed = await store.claimNext(this.owner, runClaimMs);
+        const claimed = await store.claimNext(this.owner, this.claimMs);
         if (!claimed) break;
         this.takeUp(store, claimed.run, claimed.token);
       }
@@ -60,6 +61,7 @@ export class ReplayRunner {
   private takeUp(store: RunStore, run: Run, token: Buffer): void {
     this.logger.log({ msg: 'a run goes on here', run: run.id, box: run.box, action: run.action, actor: run.actor });
     const work = workRun(store, run, token, this.stopping.signal, {
+      claimMs: this.claimMs,
       // The sweep of the box lets what waited behind them come back.
       onFreed: async () => undefined,
       onStep: () => undefined,

@@ -50,6 +50,7 @@ function partsProvider(options: ResolvedReplayOptions): Provider {
       const runner: ReplayRunner = new ReplayRunner(
         () => service.runs,
         newInstanceId(),
+        options.runClaim,
         options.pollInterval,
         scheduler,
       );

@@ -2,7 +2,7 @@ import { pause } from '../pause.js';
 import type { Run } from './run.js';
 import type { RunStore } from './run.store.js';
 
-/** How long a run stays with an instance that gives no sign. */
+/** How long a run stays with an instance that gives no sign, unless told otherwise. */
 export const runClaimMs = 30_000;
 /** Messages that one transaction moves at most. */
 const mostPerStep = 100;
@@ -12,6 +12,8 @@ const beatMs = 1_000;
 const rampMs = 5_000;
 
 export interface RunWorkerOptions {
+  /** How long the run stays ours without a sign. Default 30 s; too small: a slow step loses it. */
+  readonly claimMs?: number;
   /** Order units of messages that were taken out of the table. */
   readonly onFreed: (opens: readonly string[]) => Promise<void>;
   /** After each step: messages are due again. */
@@ -27,7 +29,7 @@ export async function workRun(
   run: Run,
   token: Buffer,
   signal: AbortSignal,
-  { onFreed, onStep }: RunWorkerOptions,
+  { claimMs = runClaimMs, onFreed, onStep }: RunWorkerOptions,
 ): Promise<void> {
   const startedAt = performance.now();
   let allowed = 0;
@@ -38,16 +40,16 @@ export async function workRun(
     const rate = run.ratePerSecond * Math.min(1, 0.1 + (0.9 * (now - startedAt)) / rampMs);
     allowed = Math.min(mostPerStep, allowed + ((now - at) / 1000) * rate);
     at = now;
-    if (now - beatAt >= beatMs) {
+    if (now - beatAt >= Math.min(beatMs, claimMs / 3)) {
       // Also a slow run must notice soon that it was cancelled.
-      if (!(await store.beat(run.id, token, runClaimMs))) return;
+      if (!(await store.beat(run.id, token, claimMs))) return;
       beatAt = now;
     }
     if (allowed < 1) {
-      await pause(Math.min(1_000, Math.max(5, ((1 - allowed) / rate) * 1000)), signal);
+      await pause(Math.min(beatMs, claimMs / 3, Math.max(5, ((1 - allowed) / rate) * 1000)), signal);
       continue;
     }
-    const step = await store.step(run, token, Math.floor(allowed), runClaimMs);
+    const step = await store.step(run, token, Math.floor(allowed), claimMs);
     if (step.freed.length > 0) await onFreed(step.freed);
     if (step.handled > 0) onStep(run.id, step.handled);
     if (!step.going) return;

@@ -45,6 +45,10 @@ export class RunStore {
     private readonly box: RunBox,
   ) {}
 
+  get name(): RunBox['name'] {
+    return this.box.name;
+  }
+
   /**
    * Creates a run and writes down which messages it takes.
    * Locks: one row per box, so that of two runs with a message in common one is refused.

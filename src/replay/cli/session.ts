@@ -1,0 +1,26 @@
+import { DataSource } from 'typeorm';
+import { ControlPool } from '../../database/index.js';
+import { ReplayService } from '../replay.service.js';
+import { resolveReplayOptions } from '../replay-options.js';
+import { UsageError } from './exit-codes.js';
+
+/** What a command works with. */
+export interface Session {
+  readonly pool: ControlPool;
+  readonly replay: ReplayService;
+}
+
+/** Opens the database of the URL for the time of `work`. Connections are opened with the first statement. */
+export async function withSession<T>(url: string | undefined, work: (session: Session) => Promise<T>): Promise<T> {
+  const given = url ?? process.env.DATABASE_URL;
+  if (!given) throw new UsageError('--url: write mysql://user:password@host:3306/database, or set DATABASE_URL');
+  if (!/^(mysql|mariadb):$/.test(URL.canParse(given) ? new URL(given).protocol : ''))
+    throw new UsageError('--url: write a URL such as mysql://user:password@host:3306/database');
+  // Only its address is read: our own pool is used.
+  const pool = new ControlPool(new DataSource({ type: 'mysql', url: given }), { size: 2 });
+  try {
+    return await work({ pool, replay: new ReplayService(pool, resolveReplayOptions({}), () => undefined) });
+  } finally {
+    await pool.close();
+  }
+}
