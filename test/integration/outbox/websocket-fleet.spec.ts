@@ -174,6 +174,9 @@ test('while Redis stands still sends settle, and local sockets are served', asyn
     await start({ relays: false, transport: { heartbeat: 60_000 } }),
   ];
   const [here, there] = [kept(await wsClient(relay, 'here')), kept(await wsClient(door, 'there'))];
+  await waitUntil(async () => (await database.query('SELECT 1 FROM mailroom_receiver')).length === 2, {
+    what: 'both are known to be there',
+  });
   // The door notices nothing, so it is the relay that must make good what it did not know.
   redis.pause();
   try {
