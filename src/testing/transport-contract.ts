@@ -4,6 +4,8 @@ import { sampleMessage } from './sample-message.js';
 /** A transport under test, and what its other side has seen. */
 export interface ContractSubject {
   readonly transport: Transport;
+  /** Whom the messages are for, where the transport needs one. It is reachable. */
+  readonly receiver?: string;
   /** Ids that have arrived at the other side so far, repetitions included. */
   arrived(): readonly string[] | Promise<readonly string[]>;
   /** Takes the other side away: nothing that is sent now can arrive. Absent: that cannot be done here. */
@@ -51,13 +53,13 @@ export function transportContract(open: () => ContractSubject | Promise<Contract
       check(Number.isInteger(batchSize) && batchSize >= 1, `batchSize is ${batchSize}`);
     }),
     withSubject('one message is sent, and has arrived', async (subject) => {
-      const [message] = messagesOf(1);
+      const [message] = messagesOf(1, subject);
       const results = await send(subject.transport, [message]);
       check(statuses(results) === 'sent', `the result is ${statuses(results)}`);
       await arrives(subject, [message]);
     }),
     withSubject('a full batch has one result for each message, and each has arrived', async (subject) => {
-      const messages = messagesOf(Math.min(50, subject.transport.batchSize ?? 1));
+      const messages = messagesOf(Math.min(50, subject.transport.batchSize ?? 1), subject);
       const results = await send(subject.transport, messages);
       check(results.length === messages.length, `${results.length} results for ${messages.length} messages`);
       check(
@@ -67,7 +69,7 @@ export function transportContract(open: () => ContractSubject | Promise<Contract
       await arrives(subject, messages);
     }),
     withSubject('sends at the same time do not mix up', async (subject) => {
-      const messages = messagesOf(20);
+      const messages = messagesOf(20, subject);
       const all = await Promise.all(messages.map((message) => send(subject.transport, [message])));
       check(
         all.every((results) => statuses(results) === 'sent'),
@@ -76,26 +78,27 @@ export function transportContract(open: () => ContractSubject | Promise<Contract
       await arrives(subject, messages);
     }),
     withSubject('a message that is sent again arrives again under the same id, or once', async (subject) => {
-      const [message] = messagesOf(1);
+      const [message] = messagesOf(1, subject);
       await send(subject.transport, [message]);
       const results = await send(subject.transport, [message]);
       check(statuses(results) === 'sent', `the second result is ${statuses(results)}`);
       await arrives(subject, [message]);
     }),
     withSubject('text beyond ASCII, no key, long payloads', async (subject) => {
+      const to = receiverOf(subject);
       const messages = [
-        sampleMessage({ id: newId(), payload: { text: '🚚 ß \u0000' }, key: '🚚' }),
-        sampleMessage({ id: newId(), payload: 'x'.repeat(200_000), key: null }),
-        sampleMessage({ id: newId(), payload: null }),
+        sampleMessage({ id: newId(), payload: { text: '🚚 ß \u0000' }, key: '🚚', ...to }),
+        sampleMessage({ id: newId(), payload: 'x'.repeat(200_000), key: null, ...to }),
+        sampleMessage({ id: newId(), payload: null, ...to }),
       ];
       for (const message of messages) check(statuses(await send(subject.transport, [message])) === 'sent', 'not sent');
       await arrives(subject, messages);
     }),
     withSubject('while the other side is away nothing counts as sent, and the send settles', async (subject) => {
       if (!subject.cutOff) return;
-      await send(subject.transport, messagesOf(1));
+      await send(subject.transport, messagesOf(1, subject));
       await subject.cutOff();
-      const results = await send(subject.transport, messagesOf(1)).catch(() => null);
+      const results = await send(subject.transport, messagesOf(1, subject)).catch(() => null);
       check(results === null || !results.some(({ status }) => status === 'sent'), 'it counts as sent');
     }),
   ];
@@ -134,8 +137,12 @@ function newId(): string {
   return `contract-${process.pid}-${Date.now()}-${++count}`;
 }
 
-function messagesOf(number: number): [OutboxMessage, ...OutboxMessage[]] {
-  const one = () => sampleMessage({ id: newId(), payload: { n: count } });
+function receiverOf({ receiver }: ContractSubject): { readonly receiver?: string } {
+  return receiver === undefined ? {} : { receiver };
+}
+
+function messagesOf(number: number, subject: ContractSubject): [OutboxMessage, ...OutboxMessage[]] {
+  const one = () => sampleMessage({ id: newId(), payload: { n: count }, ...receiverOf(subject) });
   return [one(), ...Array.from({ length: number - 1 }, one)];
 }
 

@@ -5,8 +5,9 @@ import { dirname, join } from 'node:path';
 import ts from 'typescript';
 import { parseDuration } from '../../src/config/index.js';
 import { resolveInboxOptions } from '../../src/inbox/inbox-options.js';
-import { localTransport } from '../../src/index.js';
+import { localTransport, WebSocketReceivers } from '../../src/index.js';
 import { resolveOutboxOptions } from '../../src/outbox/outbox-options.js';
+import { resolveWebSocketOptions } from '../../src/outbox/transports/websocket/websocket-options.js';
 
 const textOf = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
@@ -168,6 +169,26 @@ describe('docs/outbox.md', () => {
     expect(names(section(page, 'Transports')).filter((name = '') => !name.endsWith(')'))).toEqual(
       schemaKeys('src/outbox/transports/client-proxy/client-proxy-options.ts', 'schema').sort(),
     );
+  });
+});
+
+describe('docs/websocket.md', () => {
+  const rows = rowsOf(section(textOf('docs/websocket.md'), 'Options'));
+
+  test('lists exactly the options of websocketTransport', () => {
+    expect(rows.map(([name]) => name).sort()).toEqual(
+      schemaKeys('src/outbox/transports/websocket/websocket-options.ts', 'schema').sort(),
+    );
+  });
+
+  test('states the defaults that the code has', () => {
+    const resolved: Readonly<Record<string, unknown>> = resolveWebSocketOptions({
+      receivers: new WebSocketReceivers(),
+    });
+    for (const [name = '', cell = ''] of rows) {
+      const stated = statedValue(cell);
+      if (stated !== undefined) expect({ [name]: resolved[name] }).toEqual({ [name]: stated });
+    }
   });
 });
 

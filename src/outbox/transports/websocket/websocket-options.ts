@@ -31,7 +31,7 @@ export interface WebSocketTransportOptions {
 /** Where the options stand, for errors. */
 export const optionsPath = 'websocketTransport';
 
-const websocketSchema = z.strictObject({
+const schema = z.strictObject({
   receivers: z.instanceof(WebSocketReceivers, {
     error: 'write the WebSocketReceivers that the gateways use',
   }),
@@ -54,7 +54,7 @@ export type ResolvedWebSocketOptions = ReturnType<typeof resolveWebSocketOptions
 
 /** @throws InvalidOptionsError with the option's path, the value and what to write instead */
 export function resolveWebSocketOptions(options: WebSocketTransportOptions) {
-  const parsed = parseOptions(websocketSchema, options, optionsPath);
+  const parsed = parseOptions(schema, options, optionsPath);
   const { redis } = parsed;
   if (typeof redis === 'object' && redis.isCluster)
     throw new InvalidOptionsError(
