@@ -251,3 +251,11 @@ describe('docs/dependencies.md', () => {
     expect(names('For development')).toEqual(own.sort());
   });
 });
+
+test.each([
+  ['Run again', 'src/replay/replay-options.ts'],
+  ['Take out what is old', 'src/retention/retention-options.ts'],
+])('docs/replay.md, %s, lists exactly the options of the module', (heading, path) => {
+  const names = rowsOf(section(textOf('docs/replay.md'), heading)).map(([name]) => name);
+  expect(names.sort()).toEqual(schemaKeys(path, 'schema').sort());
+});
