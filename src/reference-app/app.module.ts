@@ -8,6 +8,7 @@ import {
   type InboxOptions,
   OutboxModule,
   ReplayModule,
+  RetentionModule,
   type SourceOptions,
   WebSocketReceivers,
 } from '../index.js';
@@ -72,6 +73,7 @@ export class AppModule {
           pollInterval: '1s',
           http: { path: 'admin/replay', guard: AdminGuard, actor: () => 'admin' },
         }),
+        RetentionModule.forRoot({ success: environment.RETENTION_SUCCESS_MINUTES * 60_000 }),
       ],
       controllers: [OrderController, CrmController, ContractController, ImController, HealthController],
       providers: [

@@ -53,6 +53,7 @@ const schema = z.object({
   OUTBOX_SEND_TIMEOUT_MS: whole(2_000, 3_600_000).default(10_000),
   OUTBOX_CLAIM_TTL_MS: whole(1_000, 3_600_000).default(60_000),
   OUTBOX_PARK_RECHECK_MS: whole(100, 86_400_000).default(300_000),
+  RETENTION_SUCCESS_MINUTES: positive.default(10_080),
   SHUTDOWN_READINESS_DELAY_MS: whole(0, 600_000).default(5_000),
   SHUTDOWN_DEADLINE_MS: whole(1, 3_600_000).default(25_000),
 });
@@ -86,14 +87,6 @@ export function readEnvironment(variables: Readonly<Record<string, string | unde
     );
   }
   return result.data;
-}
-
-/** Known by name, but the part that they steer does not exist yet. */
-const withoutPart = ['RETENTION_SUCCESS_MINUTES'] as const;
-
-/** Variables that are set and change nothing, for a warning at start. */
-export function variablesWithoutEffect(variables: Readonly<Record<string, string | undefined>>): readonly string[] {
-  return withoutPart.filter((name) => variables[name]);
 }
 
 /** Leases are kept in Redis where there is one, unless told otherwise. */

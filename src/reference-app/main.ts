@@ -8,7 +8,7 @@ import { mailroomMigrations, runMigrationsExclusively } from '../../migrations/i
 import { MailroomError } from '../index.js';
 import { AppModule } from './app.module.js';
 import { demoMigrations } from './demo-migrations.js';
-import { type Environment, EnvironmentError, readEnvironment, variablesWithoutEffect } from './environment.js';
+import { type Environment, EnvironmentError, readEnvironment } from './environment.js';
 
 /** Before the application is built, since its start-up looks at the tables. Instances that start together wait for one. */
 async function migrate({ DATABASE_URL }: Environment): Promise<void> {
@@ -40,9 +40,6 @@ async function start(): Promise<void> {
   app.enableShutdownHooks([ShutdownSignal.SIGTERM, ShutdownSignal.SIGINT], { useProcessExit: true });
   for (const name of ['ORDERS_SECRET', 'GITHUB_SECRET', 'CONTRACTS_SECRET'] as const) {
     if (!environment[name]) logger.warn(`${name} is not set: its webhook is not mounted`);
-  }
-  for (const name of variablesWithoutEffect(process.env)) {
-    logger.warn(`${name} has no effect yet: the part that it steers does not exist in this version`);
   }
   await app.listen(environment.PORT, environment.HOST);
   logger.log({ msg: 'listening', url: await app.getUrl() });
