@@ -1,11 +1,12 @@
 // A small model drives the real stores: three owners and three messages, interleaved claims, stalls, takeovers,
-// recoveries, successes and failures in every order that fast-check thinks of. Stores that are broken on purpose must
+// recoveries, successes, failures and replays in every order that fast-check thinks of. Stores that are broken on purpose must
 // fail it. Long form: MODEL_RUNS=1000.
 import fc from 'fast-check';
 import { DataSource } from 'typeorm';
 import { ControlPool, type StatementResult } from '../../../src/database/index.js';
 import { type Candidate, LaneStore, newClaimToken, RecoveryStore } from '../../../src/delivery/index.js';
 import type { ClaimRequest, Completion, Send } from '../../../src/delivery/lane.store.js';
+import { inboxRunBox, RunStore } from '../../../src/delivery/runs/index.js';
 import { inboxTable } from '../../../src/inbox/inbox-table.js';
 import { type Lease, LeaseRowStore } from '../../../src/lease/index.js';
 import type { Outcome } from '../../../src/message/outcome.js';
@@ -38,6 +39,8 @@ interface Stores {
   readonly recovery: RecoveryStore;
   readonly rows: LeaseRowStore;
   readonly recoversAtTakeover: boolean;
+  /** A person runs again what failed. */
+  replay(): Promise<void>;
 }
 
 const policy = { maxRetryOf: () => maxRetry, parksOn: () => false };
@@ -46,6 +49,17 @@ const realStores = (): Stores => ({
   recovery: new RecoveryStore(pool, table, policy),
   rows: new LeaseRowStore(pool),
   recoversAtTakeover: true,
+  replay: async () => {
+    const store = new RunStore(pool, inboxRunBox);
+    const id = await store.create(
+      { all: true },
+      { action: 'replay', actor: 'model', reason: 'model', ratePerSecond: 1, keepOrder: false, maxReplays: 2 },
+    );
+    const run = await store.get(id);
+    const token = await store.claim(id, 'model', 60_000);
+    if (!run || !token) throw new Error('the run is not there');
+    while ((await store.step(run, token, 10, 60_000)).going);
+  },
 });
 
 /** What an owner believes. It never learns that time has passed: it is the stalled one. */
@@ -139,6 +153,10 @@ class World {
     await this.stores.recovery.recoverExpired();
   }
 
+  replay(): Promise<void> {
+    return this.stores.replay();
+  }
+
   private completion(work: NonNullable<Owner['work']>, outcome: Outcome): Completion {
     return { claim: work.request, outcome, park: false };
   }
@@ -146,15 +164,16 @@ class World {
 
 class Lost extends Error {}
 
-type Step = readonly [what: 'take' | 'claim' | 'succeed' | 'fail' | 'passTime' | 'recover', owner: number];
+type Step = readonly [what: 'take' | 'claim' | 'succeed' | 'fail' | 'passTime' | 'recover' | 'replay', owner: number];
 
-const steps = fc.array(
-  fc.tuple(
-    fc.constantFrom<Step[0]>('take', 'claim', 'claim', 'succeed', 'succeed', 'fail', 'passTime', 'recover'),
-    fc.integer({ min: 0, max: 2 }),
-  ),
-  { minLength: 10, maxLength: 30, size: 'max' },
-);
+const crashes = ['take', 'claim', 'claim', 'succeed', 'succeed', 'fail', 'passTime', 'recover'] as const;
+
+const plansOf = (steps: readonly Step[0][]) =>
+  fc.array(fc.tuple(fc.constantFrom<Step[0]>(...steps), fc.integer({ min: 0, max: 2 })), {
+    minLength: 10,
+    maxLength: 30,
+    size: 'max',
+  });
 
 /** What must be true after every single step. */
 async function expectInvariants(): Promise<void> {
@@ -183,9 +202,17 @@ async function expectEverythingEnds(world: World): Promise<void> {
   if (open.length > 0) throw new Error(`P2: left behind: ${JSON.stringify(open)}`);
 }
 
-function property(stores: () => Stores) {
-  return fc.asyncProperty(steps, async (plan) => {
-    for (const name of ['inbox_message', 'effect', 'mailroom_lease']) await database.query(`DELETE FROM ${name}`);
+function property(stores: () => Stores, steps: readonly Step[0][] = crashes) {
+  return fc.asyncProperty(plansOf(steps), async (plan) => {
+    for (const name of [
+      'inbox_message',
+      'inbox_message_archive',
+      'replay_item',
+      'replay_run',
+      'effect',
+      'mailroom_lease',
+    ])
+      await database.query(`DELETE FROM ${name}`);
     for (let n = 0; n < 3; n++) {
       await database.query(
         "INSERT INTO inbox_message (source, type, open_entity, body, status, next_attempt_at) VALUES ('test', 'work', 7, '{}', 'pending', UTC_TIMESTAMP(3))",
@@ -204,7 +231,7 @@ function property(stores: () => Stores) {
 const seed = Number(process.env.MODEL_SEED ?? 20_261_201);
 
 test('however claims, stalls and takeovers interleave, effects happen once and everything ends', async () => {
-  await fc.assert(property(realStores), { numRuns: runs, seed });
+  await fc.assert(property(realStores, [...crashes, 'replay']), { numRuns: runs, seed });
 }, 600_000);
 
 /** Writes outcomes for whoever asks, as a status column without a token does. */
@@ -219,13 +246,23 @@ class TokenlessStore extends LaneStore {
   }
 }
 
-test.each<[string, () => Stores]>([
-  ['without token and fence', () => ({ ...realStores(), lanes: new TokenlessStore(pool, table) })],
-  ['whose takeover does not recover', () => ({ ...realStores(), recoversAtTakeover: false })],
+test.each<[string, () => Stores, readonly Step[0][]]>([
+  ['without token and fence', () => ({ ...realStores(), lanes: new TokenlessStore(pool, table) }), crashes],
+  ['whose takeover does not recover', () => ({ ...realStores(), recoversAtTakeover: false }), crashes],
+  [
+    'whose replay does not look where a message stands',
+    () => ({
+      ...realStores(),
+      replay: async () => {
+        await database.query("UPDATE inbox_message SET status = 'pending', attempts = 0, claim_token = NULL");
+      },
+    }),
+    [...crashes, 'replay'],
+  ],
 ])(
   'a store %s fails the model',
-  async (_what, stores) => {
-    const result = await fc.check(property(stores), { numRuns: 300, seed, endOnFailure: true });
+  async (_what, stores, steps) => {
+    const result = await fc.check(property(stores, steps), { numRuns: 300, seed, endOnFailure: true });
     expect(result.failed).toBe(true);
     expect(String(result.errorInstance)).toMatch(/P[2346]:/);
   },
