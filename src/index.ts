@@ -51,6 +51,8 @@ export {
   MailroomEvents,
   type MailroomListener,
 } from './observability/index.js';
+// Count it, for Prometheus
+export { MailroomMetrics, MailroomMetricsModule, type MetricsOptions } from './observability/metrics/index.js';
 // Send what was committed, and process it once at the other side
 export {
   type AnySocket,

@@ -105,6 +105,17 @@ export class ControlPool {
     }
   }
 
+  /**
+   * One small committed write: the proof that this database takes writes, which a SELECT is not. A row of its own, by
+   * primary key; instances that write it at the same time wait for one another, at most 1 s.
+   */
+  async writeProbe(): Promise<void> {
+    await this.execute(
+      `INSERT INTO mailroom_setting (name, value) VALUES ('health_probe', CAST(UTC_TIMESTAMP(3) AS CHAR))
+           ON DUPLICATE KEY UPDATE value = CAST(UTC_TIMESTAMP(3) AS CHAR)`,
+    );
+  }
+
   /** How long the first in line has been waiting for a connection; 0 when nobody waits. */
   longestWaitMs(): number {
     for (const { since } of this.waitingSince) return performance.now() - since;

@@ -70,6 +70,8 @@ export interface InboxParts {
   readonly pressure: Pressure;
   /** What the server takes in one packet. */
   readonly packet: PacketLimit;
+  /** Whether leases can be had. */
+  readonly keeper: Pick<LeaseKeeper, 'probe'>;
   /** What the door remembers of keys; null unless that was chosen. */
   readonly known: KnownIds | null;
   readonly service: InboxService;
@@ -159,6 +161,7 @@ export async function buildInbox(
     admission,
     pressure,
     packet,
+    keeper: parts.keeper,
     known,
     endpoint: new WebhookEndpoint(intake, options),
     service: new InboxService(

@@ -4,13 +4,16 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import type { DataSource } from 'typeorm';
 import { retryWindowMs } from '../message/retry-window.js';
-import { MailroomEvents, MailroomEventsModule, RetryWindows } from '../observability/index.js';
+import { MailroomEvents, MailroomEventsModule, MailroomProbes, RetryWindows } from '../observability/index.js';
 import { buildInbox, type InboxParts } from './build-inbox.js';
 import { HandlerExplorer } from './handler-explorer.js';
 import { InboxLifecycle } from './inbox.lifecycle.js';
 import { InboxService } from './inbox.service.js';
 import type { InboxOptions } from './inbox-options.js';
+import { inboxProbe } from './inbox-probe.js';
 import { inboxOptionsToken, inboxPartsToken } from './tokens.js';
+
+const probeToken = Symbol('mailroom:inbox-probe');
 
 /** Options of `InboxModule.forRootAsync`. */
 export interface InboxAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
@@ -83,6 +86,12 @@ function moduleOf(
         inject: [inboxPartsToken, HandlerExplorer, HttpAdapterHost],
         useFactory: (parts: InboxParts, explorer: HandlerExplorer, adapters: HttpAdapterHost) =>
           new InboxLifecycle(parts, explorer, adapters),
+      },
+      {
+        provide: probeToken,
+        inject: [inboxPartsToken, InboxLifecycle, MailroomProbes],
+        useFactory: (parts: InboxParts, lifecycle: InboxLifecycle, probes: MailroomProbes) =>
+          probes.register(inboxProbe(parts, lifecycle)),
       },
     ],
     exports: [InboxService, MailroomEventsModule, inboxPartsToken, InboxLifecycle],

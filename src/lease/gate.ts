@@ -7,6 +7,8 @@ export interface Gate {
   enter(name: string, ttlMs: number): Promise<GatePass | null>;
   /** False while the gate cannot be asked at all. */
   isAvailable(): boolean;
+  /** Asks with a write, as a lease is one. Never rejects. */
+  probe(): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -22,5 +24,6 @@ export interface GatePass {
 export const openGate: Gate = {
   enter: async () => ({ renew: async () => 'renewed', leave: async () => undefined }),
   isAvailable: () => true,
+  probe: async () => true,
   close: async () => undefined,
 };

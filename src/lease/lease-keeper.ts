@@ -48,6 +48,11 @@ export class LeaseKeeper {
     return this.gate.isAvailable();
   }
 
+  /** Whether leases can be had: asks with a write. Never rejects. */
+  probe(): Promise<boolean> {
+    return this.gate.probe();
+  }
+
   close(): Promise<void> {
     return this.gate.close();
   }

@@ -53,6 +53,13 @@ export class RedisGate implements Gate {
     return ready > this.clients.length / 2;
   }
 
+  /** A server that became a replica, or stands still, is connected and keeps no lease: only a write tells. */
+  async probe(): Promise<boolean> {
+    const key = `${this.namespace}:lease-probe`;
+    const answers = await Promise.allSettled(this.clients.map((client) => client.set(key, '1', 'PX', 1_000)));
+    return answers.filter(({ status }) => status === 'fulfilled').length > this.clients.length / 2;
+  }
+
   async close(): Promise<void> {
     for (const client of this.clients) client.disconnect();
   }

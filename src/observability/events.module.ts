@@ -1,7 +1,10 @@
 import { Module } from '@nestjs/common';
 import { MailroomEvents } from './events.js';
+import { MailroomProbes } from './probes.js';
 import { RetryWindows } from './retry-windows.js';
 
-/** One `MailroomEvents` for all mailroom modules of an application. */
-@Module({ providers: [MailroomEvents, RetryWindows], exports: [MailroomEvents, RetryWindows] })
+const shared = [MailroomEvents, MailroomProbes, RetryWindows];
+
+/** One of each for all mailroom modules of an application. */
+@Module({ providers: shared, exports: shared })
 export class MailroomEventsModule {}

@@ -13,4 +13,5 @@ export {
   type MailroomListener,
 } from './events.js';
 export { MailroomEventsModule } from './events.module.js';
+export { type BoxProbe, type BoxStats, MailroomProbes } from './probes.js';
 export { RetryWindows } from './retry-windows.js';

@@ -74,6 +74,11 @@ export class OutboxLifecycle
     this.parts.bus?.close();
   }
 
+  /** True from the first moment of the shutdown. */
+  get isDraining(): boolean {
+    return this.stopping !== undefined;
+  }
+
   private async drain(): Promise<void> {
     const { options, relay, pool } = this.parts;
     await relay.stop(options.shutdown.deadline);

@@ -4,14 +4,16 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import type { DataSource } from 'typeorm';
 import { retryWindowMs } from '../message/retry-window.js';
-import { MailroomEvents, MailroomEventsModule, RetryWindows } from '../observability/index.js';
+import { MailroomEvents, MailroomEventsModule, MailroomProbes, RetryWindows } from '../observability/index.js';
 import { buildOutbox, type OutboxParts } from './build-outbox.js';
 import { OutboxLifecycle } from './outbox.lifecycle.js';
 import { OutboxService } from './outbox.service.js';
 import type { OutboxOptions } from './outbox-options.js';
+import { outboxProbe } from './outbox-probe.js';
 
 const optionsToken = Symbol('mailroom:outbox-options');
 const partsToken = Symbol('mailroom:outbox-parts');
+const probeToken = Symbol('mailroom:outbox-probe');
 
 /** Options of `OutboxModule.forRootAsync`. */
 export interface OutboxAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
@@ -83,6 +85,12 @@ function moduleOf(
         inject: [partsToken, DiscoveryService, MetadataScanner],
         useFactory: (parts: OutboxParts, discovery: DiscoveryService, scanner: MetadataScanner) =>
           new OutboxLifecycle(parts, discovery, scanner),
+      },
+      {
+        provide: probeToken,
+        inject: [partsToken, OutboxLifecycle, MailroomProbes],
+        useFactory: (parts: OutboxParts, lifecycle: OutboxLifecycle, probes: MailroomProbes) =>
+          probes.register(outboxProbe(parts, lifecycle)),
       },
     ],
     exports: [OutboxService, MailroomEventsModule],

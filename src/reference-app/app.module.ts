@@ -6,6 +6,7 @@ import { mailroomMigrations } from '../../migrations/index.js';
 import {
   InboxModule,
   type InboxOptions,
+  MailroomMetricsModule,
   OutboxModule,
   ReplayModule,
   RetentionModule,
@@ -68,6 +69,7 @@ export class AppModule {
         ScheduleModule.forRoot(),
         InboxModule.forRoot(inboxOptions(environment, sources)),
         OutboxModule.forRoot(outboxOptions(environment, receivers)),
+        MailroomMetricsModule.forRoot({ path: 'metrics' }),
         ReplayModule.forRoot({
           maxReplays: 10,
           pollInterval: '1s',

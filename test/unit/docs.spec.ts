@@ -6,6 +6,7 @@ import ts from 'typescript';
 import { parseDuration } from '../../src/config/index.js';
 import { resolveInboxOptions } from '../../src/inbox/inbox-options.js';
 import { localTransport, WebSocketReceivers } from '../../src/index.js';
+import { type MetricDefinition, metricDefinitions } from '../../src/observability/metrics/metric-definitions.js';
 import { resolveOutboxOptions } from '../../src/outbox/outbox-options.js';
 import { resolveWebSocketOptions } from '../../src/outbox/transports/websocket/websocket-options.js';
 
@@ -61,7 +62,9 @@ const pages = [
   'README.zh-CN.md',
   'CHANGELOG.md',
   'test/README.md',
-  ...readdirSync(new URL('../../docs', import.meta.url)).map((name) => `docs/${name}`),
+  ...readdirSync(new URL('../../docs', import.meta.url))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
 ];
 
 test.each(pages)('%s links to files and headings that exist', (page) => {
@@ -259,3 +262,62 @@ test.each([
   const names = rowsOf(section(textOf('docs/replay.md'), heading)).map(([name]) => name);
   expect(names.sort()).toEqual(schemaKeys(path, 'schema').sort());
 });
+describe('docs/observability.md', () => {
+  const page = textOf('docs/observability.md');
+  const metrics = section(page, 'Metrics');
+
+  test('lists exactly the metrics, with their labels', () => {
+    const listed = rowsOf(metrics).filter(([name = '']) => name.startsWith('mailroom_'));
+    const expected = Object.entries<MetricDefinition>(metricDefinitions).map(([name, { type, labels, isSampled }]) => [
+      name,
+      isSampled ? `sampled ${type}` : type,
+      labels.join(', ') || '-',
+    ]);
+    expect(listed.map((row) => row.slice(0, 3)).sort()).toEqual(expected.sort());
+  });
+
+  test('lists exactly the options of the metrics', () => {
+    const listed = rowsOf(metrics).filter(([name = '']) => !name.startsWith('mailroom_'));
+    expect(listed.map(([name]) => name).sort()).toEqual(
+      schemaKeys('src/observability/metrics/metrics-options.ts', 'metricsSchema').sort(),
+    );
+  });
+
+  test('lists exactly the events, with their fields', () => {
+    const listed = rowsOf(section(page, 'Events')).map(([name, , fields]) => `${name}: ${fields}`);
+    expect(listed.sort()).toEqual(eventsOfTheCode().sort());
+  });
+});
+
+/** `name: field, field` of each member of the union in events.ts. */
+function eventsOfTheCode(): string[] {
+  const path = 'src/observability/events.ts';
+  const file = ts.createSourceFile(path, textOf(path), ts.ScriptTarget.ES2022, true);
+  const interfaces = new Map(
+    file.statements.filter(ts.isInterfaceDeclaration).map((one) => [one.name.text, one.members.map(nameOf)]),
+  );
+  const union = file.statements.filter(ts.isTypeAliasDeclaration).find(({ name }) => name.text === 'MailroomEvent');
+  const parts = union && ts.isUnionTypeNode(union.type) ? union.type.types : [];
+  return parts.map((part) => {
+    const { literals, fields } = membersOf(part, interfaces);
+    return `${literals.join()}: ${fields.join(', ')}`;
+  });
+}
+
+const nameOf = (member: ts.TypeElement) => member.name?.getText() ?? '';
+
+function membersOf(
+  node: ts.TypeNode,
+  interfaces: ReadonlyMap<string, readonly string[]>,
+): { literals: string[]; fields: string[] } {
+  if (ts.isParenthesizedTypeNode(node)) return membersOf(node.type, interfaces);
+  if (ts.isTypeReferenceNode(node)) return { literals: [], fields: [...(interfaces.get(node.getText()) ?? [])] };
+  if (ts.isIntersectionTypeNode(node)) {
+    const parts = node.types.map((part) => membersOf(part, interfaces));
+    return { literals: parts.flatMap((part) => part.literals), fields: parts.flatMap((part) => part.fields) };
+  }
+  if (!ts.isTypeLiteralNode(node)) return { literals: [], fields: [] };
+  const name = node.members.find((member) => nameOf(member) === 'name');
+  const literal = name && ts.isPropertySignature(name) ? name.type?.getText().slice(1, -1) : undefined;
+  return { literals: [literal ?? ''], fields: node.members.map(nameOf).filter((field) => field !== 'name') };
+}

@@ -1,0 +1,24 @@
+import type { BoxProbe } from '../observability/index.js';
+import type { OutboxParts } from './build-outbox.js';
+
+/** Above the longest pass of the relay's loops, 120 s, and its pause. */
+const stallAfterMs = 240_000;
+
+/** What metrics and health may ask of the outbox. */
+export function outboxProbe(parts: OutboxParts, lifecycle: { readonly isDraining: boolean }): BoxProbe {
+  const { pool, relay, service } = parts;
+  return {
+    box: 'outbox',
+    isDraining: () => lifecycle.isDraining,
+    write: () => pool.writeProbe(),
+    redis: null,
+    longestWaitMs: () => pool.longestWaitMs(),
+    oldestTurnMs: () => relay.ageMs(),
+    stallAfterMs,
+    async stats() {
+      const { counts, oldestDueMs } = await service.stats();
+      const numbers = Object.entries(counts).map(([status, { count }]) => [status, count] as const);
+      return { counts: Object.fromEntries(numbers), oldestDueMs, inFlight: null };
+    },
+  };
+}
