@@ -41,6 +41,16 @@ export {
   type WaitCode,
   type WaitReason,
 } from './inbox/index.js';
+// Tell the load balancer
+export {
+  type HealthCheck,
+  type HealthOptions,
+  type HealthResult,
+  MailroomHealthIndicator,
+  MailroomHealthModule,
+  type ReadinessReason,
+  type Severity,
+} from './observability/health/index.js';
 // See what happens
 export {
   type AmbientMessage,

@@ -6,6 +6,7 @@ import { mailroomMigrations } from '../../migrations/index.js';
 import {
   InboxModule,
   type InboxOptions,
+  MailroomHealthModule,
   MailroomMetricsModule,
   OutboxModule,
   ReplayModule,
@@ -26,7 +27,6 @@ import { environmentToken } from './environment.token.js';
 import { GithubEventsHandler } from './github/github-events.handler.js';
 import { githubSource } from './github/github-source.js';
 import { HealthController } from './health/health.controller.js';
-import { RedisCheck } from './health/redis-check.js';
 import { ImController } from './im/im.controller.js';
 import { ImGateway } from './im/im.gateway.js';
 import { ImService } from './im/im.service.js';
@@ -69,6 +69,7 @@ export class AppModule {
         ScheduleModule.forRoot(),
         InboxModule.forRoot(inboxOptions(environment, sources)),
         OutboxModule.forRoot(outboxOptions(environment, receivers)),
+        MailroomHealthModule.forRoot(),
         MailroomMetricsModule.forRoot({ path: 'metrics' }),
         ReplayModule.forRoot({
           maxReplays: 10,
@@ -80,7 +81,6 @@ export class AppModule {
       controllers: [OrderController, CrmController, ContractController, ImController, HealthController],
       providers: [
         { provide: environmentToken, useValue: environment },
-        RedisCheck,
         { provide: WebSocketReceivers, useValue: receivers },
         ImGateway,
         ImService,

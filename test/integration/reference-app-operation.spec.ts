@@ -122,7 +122,7 @@ describe('start and stop', () => {
         },
         { what: 'readiness is 503' },
       );
-      expect(answer.body).toMatchObject({ details: { inbox: { status: 'down', reason: 'draining' } } });
+      expect(answer.body).toMatchObject({ details: { draining: { status: 'down', reason: 'draining' } } });
       expect(await child.ended).toEqual({ code: 0, signal: null });
     } finally {
       await child.kill();

@@ -143,7 +143,7 @@ describe('two instances on one database', () => {
 
   test('both are live and ready', async () => {
     expect(await ask(app, '/health/live')).toMatchObject({ status: 200, body: { status: 'ok' } });
-    const details = { inbox: { status: 'up' }, database: { status: 'up' } };
+    const details = { draining: { status: 'up' }, database: { status: 'up' } };
     expect(await ask(other, '/health/ready')).toMatchObject({ status: 200, body: { status: 'ok', details } });
   });
 

@@ -283,6 +283,14 @@ describe('docs/observability.md', () => {
     );
   });
 
+  test('lists exactly the options of health', () => {
+    expect(
+      rowsOf(section(page, 'Health'))
+        .map(([name]) => name)
+        .sort(),
+    ).toEqual(schemaKeys('src/observability/health/health-options.ts', 'healthSchema').sort());
+  });
+
   test('lists exactly the events, with their fields', () => {
     const listed = rowsOf(section(page, 'Events')).map(([name, , fields]) => `${name}: ${fields}`);
     expect(listed.sort()).toEqual(eventsOfTheCode().sort());
