@@ -20,6 +20,7 @@ import type { MailroomEvents } from '../observability/index.js';
 import { breakerRules } from '../pressure/index.js';
 import { CommitWatcher } from './commit-watcher.js';
 import { OutboxHandlerRegistry } from './handler-registry.js';
+import { OrderKeysStore } from './order-keys.store.js';
 import { OutboxService } from './outbox.service.js';
 import { outboxEvents } from './outbox-events.js';
 import { type OutboxOptions, type ResolvedOutboxOptions, resolveOutboxOptions } from './outbox-options.js';
@@ -97,7 +98,7 @@ export function buildOutbox(given: OutboxOptions, { dataSource, events, schedule
     relay,
     bus,
     service: new OutboxService(
-      { watcher, pool, wake },
+      { watcher, pool, orderKeys: new OrderKeysStore(pool), wake },
       relay,
       receivers,
       new OutboxQueries(pool),

@@ -3,6 +3,7 @@ import { type ControlPool, isStatementResult, saysInTransaction } from '../datab
 import { TransactionRequiredError } from '../errors/transaction-required.error.js';
 import type { CommitWatcher, EnqueueTicket } from './commit-watcher.js';
 import type { MessageRow } from './message-row.js';
+import { addUnitSql, lockUnitSql, type OrderKeysStore } from './order-keys.store.js';
 
 /** Rows that one INSERT carries at most: further ones go with the next. */
 const rowsPerInsert = 200;
@@ -18,6 +19,7 @@ const values = `(?, ?, ?, ?, ?, ?, CONVERT(? USING utf8mb4), ?, ?, 'pending', UT
 export interface EnqueueParts {
   readonly watcher: Pick<CommitWatcher, 'enter' | 'leave'>;
   readonly pool: Pick<ControlPool, 'transaction'>;
+  readonly orderKeys: OrderKeysStore;
 }
 
 /**
@@ -29,13 +31,13 @@ export interface EnqueueParts {
 export async function insertMessages(
   manager: EntityManager,
   rows: readonly MessageRow[],
-  { watcher, pool }: EnqueueParts,
+  { watcher, pool, orderKeys }: EnqueueParts,
 ): Promise<void> {
   const runner = openRunner(manager);
   const ticket = watcher.enter(runner);
   let enqueued = false;
   try {
-    await lockUnits(runner, ticket, rows);
+    await lockUnits(runner, ticket, rows, orderKeys);
     for (const batch of batches(rows)) {
       const result = await send(runner, ticket, insertInto(batch), batch.flatMap(valuesOf));
       if (isStatementResult(result) && !saysInTransaction(result)) {
@@ -73,16 +75,19 @@ function insertInto(batch: readonly MessageRow[]): string {
 }
 
 /** Transactions that enqueue for the same unit go one after the other: the row stays locked until the commit. */
-async function lockUnits(runner: QueryRunner, ticket: EnqueueTicket, rows: readonly MessageRow[]): Promise<void> {
-  const units = new Set(rows.flatMap(({ strictOrder, unit }) => (strictOrder && unit !== null ? [unit] : [])));
+async function lockUnits(
+  runner: QueryRunner,
+  ticket: EnqueueTicket,
+  rows: readonly MessageRow[],
+  orderKeys: OrderKeysStore,
+): Promise<void> {
+  const strict = new Set(rows.flatMap(({ strictOrder, unit }) => (strictOrder && unit !== null ? [unit] : [])));
   // In one order everywhere, so that two transactions with two keys each do not wait for each other.
-  for (const unit of [...units].sort()) {
-    await send(
-      runner,
-      ticket,
-      'INSERT INTO mailroom_order_key (order_unit, used_at) VALUES (?, UTC_TIMESTAMP(3)) ON DUPLICATE KEY UPDATE used_at = UTC_TIMESTAMP(3)',
-      [unit],
-    );
+  const units = [...strict].sort();
+  if (units.length > 0) await orderKeys.ensure(units);
+  for (const unit of units) {
+    const locked = await send(runner, ticket, lockUnitSql, [unit]);
+    if (isStatementResult(locked) && locked.affectedRows === 0) await send(runner, ticket, addUnitSql, [unit]);
   }
 }
 

@@ -4,6 +4,7 @@ import { ControlPool } from '../../../src/database/index.js';
 import { CommitWatcher } from '../../../src/outbox/commit-watcher.js';
 import { insertMessages } from '../../../src/outbox/enqueue.js';
 import { messageRow } from '../../../src/outbox/message-row.js';
+import { OrderKeysStore } from '../../../src/outbox/order-keys.store.js';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
 
 let database: TestDatabase;
@@ -38,7 +39,11 @@ function watchWith(onCommit: () => void): void {
   unwatch = watcher.watch(dataSource);
 }
 const enqueue = (manager: EntityManager) =>
-  insertMessages(manager, [messageRow({ topic: 't', payload: 1 }, {})], { watcher, pool });
+  insertMessages(manager, [messageRow({ topic: 't', payload: 1 }, {})], {
+    watcher,
+    pool,
+    orderKeys: new OrderKeysStore(pool),
+  });
 const fail = () => Promise.reject(new Error('changed my mind'));
 const stored = async () => (await database.query('SELECT id FROM outbox_message')).length;
 

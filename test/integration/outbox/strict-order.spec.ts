@@ -55,7 +55,7 @@ async function somebodyWaits(): Promise<void> {
   await waitUntil(
     async () => {
       const rows = await database.query<{ info: string | null }>(
-        "SELECT info FROM information_schema.processlist WHERE db = DATABASE() AND command IN ('Query', 'Execute') AND info LIKE 'INSERT INTO mailroom_order_key%'",
+        "SELECT info FROM information_schema.processlist WHERE db = DATABASE() AND command IN ('Query', 'Execute') AND info LIKE 'UPDATE mailroom_order_key%'",
       );
       return rows.length > 0;
     },
