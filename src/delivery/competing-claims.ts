@@ -103,6 +103,8 @@ export class CompetingClaims {
     const found = nothingFound();
     const places = await this.parts.neighbours?.find(due, this.options.batchSize + 2, tx);
     const picked = new Set<string>();
+    /** Picked to be done after one that is in hand already. */
+    const behindHand = new Set<string>();
     for (const message of headsFirst(due, places)) {
       const kind = this.parts.box.kindOf(message);
       const known = found.aside.get(kind);
@@ -115,12 +117,10 @@ export class CompetingClaims {
       else if (readiness.kind === 'closed-off') found.aside.set(kind, { messages: [message], why: readiness });
       if (readiness.kind !== 'ready') continue;
       const { previous = null, next_status = null } = places?.get(message.id) ?? {};
-      if (
-        message.open !== null &&
-        previous !== null &&
-        !picked.has(previous) &&
-        !(isOurs(previous) && !isSequenced(message))
-      ) {
+      const isPicked = previous !== null && picked.has(previous);
+      const isBehindHand = previous !== null && (behindHand.has(previous) || (!isPicked && isOurs(previous)));
+      const isInTurn = previous === null || isPicked || (isBehindHand && !isSequenced(message));
+      if (message.open !== null && previous !== null && (!isInTurn || (isBehindHand && isSequenced(message)))) {
         const unit = found.followers.get(message.open) ?? { head: previous, messages: [] };
         unit.messages.push(message);
         found.followers.set(message.open, unit);
@@ -134,6 +134,7 @@ export class CompetingClaims {
         break;
       }
       picked.add(message.id);
+      if (isBehindHand) behindHand.add(message.id);
       found.picks.push({ candidate, handler: readiness.handler, permit: readiness.permit() });
     }
     return found;

@@ -121,7 +121,12 @@ export class CompetingPump {
     await this.returns.idle();
   }
 
-  /** Claims and starts nothing more, gives back what was not started, and waits for the rest. */
+  /** Claims and starts nothing more. */
+  halt(): void {
+    this.stopping = true;
+  }
+
+  /** After `halt`, when no pass is under way: gives back what was not started, and waits for the rest. */
   async stop(): Promise<void> {
     this.stopping = true;
     await this.release(this.queue.splice(0));

@@ -87,9 +87,11 @@ export class CompetingRunner {
     this.running = false;
     const timer = setTimeout(() => this.deadline.abort(new Error('the shutdown deadline has passed')), graceMs);
     try {
-      const stopped = this.pump.stop();
+      this.pump.halt();
+      // A claim under way comes in first: what it brings is given back with the rest.
       await this.loop.stop();
-      await stopped;
+      await this.turning?.catch(() => undefined);
+      await this.pump.stop();
     } finally {
       clearTimeout(timer);
     }
