@@ -122,7 +122,10 @@ test('lanes changed from 1 to 8 to 2 under traffic: nothing is lost, and every e
   expect(await wrongEffects(database)).toEqual([]);
   expect(await outOfOrder(database)).toEqual([]);
   const workers = await database.query<{ instance: string }>('SELECT DISTINCT instance FROM effect ORDER BY instance');
-  expect(workers.map(({ instance }) => instance)).toEqual(['a1', 'a2', 'a8', 'b1', 'b2', 'b8']);
+  // One lane has one consumer, so one of the two may have done nothing; eight are shared.
+  const names = workers.map(({ instance }) => instance);
+  expect(new Set(names.map((name) => name.slice(1)))).toEqual(new Set(['1', '2', '8']));
+  expect(names).toEqual(expect.arrayContaining(['a8', 'b8']));
   const [lanes] = await database.query<{ most: number }>('SELECT MAX(lane) AS most FROM inbox_message');
   expect(lanes?.most).toBeGreaterThan(1);
 }, 240_000);

@@ -55,8 +55,10 @@ test('more than 200 messages, or more than 1 MiB, go in several statements of bo
 
 test('strictOrder adds one for each different key', async () => {
   const strict = { ...message, key: 'k', strictOrder: true };
+  // The rows of keys that this process has not met are added beforehand, over a connection of ours.
+  await statementsOf([strict, { ...strict, key: 'other' }]);
   expect(await statementsOf(strict)).toEqual([
-    expect.stringMatching(/^INSERT INTO mailroom_order_key .*ON DUPLICATE KEY UPDATE/),
+    expect.stringMatching(/^UPDATE mailroom_order_key SET used_at/),
     expect.stringMatching(into),
   ]);
   expect(await statementsOf([strict, strict, { ...strict, key: 'other' }])).toHaveLength(3);
