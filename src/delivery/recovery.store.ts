@@ -1,9 +1,17 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ControlConnection, ControlPool, Row } from '../database/index.js';
 import { type BoxTable, inLane } from './box-table.js';
 import { crashedKind, orphanedKind, ranAlone } from './candidate.js';
 
 /** Messages that one transaction recovers at most. */
 export const recoveryBatch = 100;
+/**
+ * How often a new holder looks again for orphans that another transaction has locked, and the pause between two looks.
+ * Less: it begins behind a message that another instance is just giving back. More: somebody who locks such a row for long
+ * keeps the lane from everybody.
+ */
+const looksForLocked = 20;
+const lookPauseMs = 50;
 
 export interface Orphan extends Row {
   readonly id: string;
@@ -41,11 +49,31 @@ export class RecoveryStore {
 
   /**
    * The orphans of one lane, in the transaction that changes its holder: claims end with the lease at the latest, so
-   * whatever ran under the former holder is among them.
+   * whatever ran under the former holder is among them. One that another transaction has locked is most likely being
+   * given back by another instance at this moment; it is waited for, at most 1 s, so that the lane goes on with it.
    */
-  recoverLane(tx: ControlConnection, lane: number): Promise<Recovered[]> {
+  async recoverLane(tx: ControlConnection, lane: number): Promise<Recovered[]> {
     const { sql, values } = inLane(this.table, lane);
-    return this.recover(tx, sql, values);
+    const recovered: Recovered[] = [];
+    for (let looks = 0; looks < looksForLocked && (await this.anyOrphan(tx, sql, values)); ) {
+      const batch = await this.recover(tx, sql, values);
+      recovered.push(...batch);
+      if (batch.length > 0) continue;
+      looks++;
+      await sleep(lookPauseMs);
+    }
+    return recovered;
+  }
+
+  /** Locks nothing, so it sees orphans that another transaction has locked. */
+  private async anyOrphan(tx: ControlConnection, where: string, values: readonly unknown[]): Promise<boolean> {
+    const { name, claimIndex, words } = this.table;
+    const orphans = await tx.rows(
+      `SELECT 1 AS found FROM ${name} m FORCE INDEX (${claimIndex})
+        WHERE m.status = '${words.working}' ${where} AND m.claimed_until <= UTC_TIMESTAMP(3) LIMIT 1`,
+      values,
+    );
+    return orphans.length > 0;
   }
 
   /**
