@@ -1,7 +1,13 @@
 // The life of a run of the launcher (scripts/servers.mjs): it starts servers, runs a command, and leaves nothing behind,
 // whichever way it ends. On real processes. Where the kind of server does not matter it is Redis, the quickest to start.
 import { LauncherFixture, serving } from '../support/launcher/launcher-fixture.js';
-import { answers, recordedProcesses, serverFolders, signalAsTerminal } from '../support/launcher/launcher-run.js';
+import {
+  answers,
+  isRunning,
+  recordedProcesses,
+  serverFolders,
+  signalAsTerminal,
+} from '../support/launcher/launcher-run.js';
 import { waitUntil } from '../support/wait-until.js';
 
 const scripts = new URL('../../scripts/', import.meta.url).href;
@@ -74,9 +80,11 @@ it('ends a command that ignores SIGINT when SIGINT comes again, and leaves nothi
   const launcher = launchers.run(['--only', 'redis'], `process.on('SIGINT', () => {}); ${serving}`);
   const { redis, pids } = await launchers.serves(launcher);
 
-  const impatience = setInterval(() => signalAsTerminal(launcher, 'SIGINT'), 100);
-  expect(await launcher.exited).toBe(137);
+  // Until the command is gone: a launcher that is ending by itself does not listen any more.
+  const impatience = setInterval(() => pids.every(isRunning) && signalAsTerminal(launcher, 'SIGINT'), 100);
+  const code = await launcher.exited;
   clearInterval(impatience);
+  expect(code).toBe(137);
 
   await launchers.expectNothingLeft(pids, [redis]);
 });
