@@ -112,9 +112,12 @@ export {
 } from './outbox/index.js';
 // See what failed, and run it again
 export {
+  type Edited,
+  type EditRequest,
   type MessageLine,
   type MessageView,
   type Preview,
+  type ReplayAsyncOptions,
   type ReplayHttpOptions,
   ReplayModule,
   type ReplayOptions,

@@ -1,6 +1,7 @@
 export { ClaimLostError } from './claim-lost.error.js';
 export { ConflictError } from './conflict.error.js';
 export { DatabaseUnavailableError } from './database-unavailable.error.js';
+export { type EditProblem, EditRefusedError } from './edit-refused.error.js';
 export { HandlerRegistrationError } from './handler-registration.error.js';
 export { HandlerTimeoutError } from './handler-timeout.error.js';
 export { type IntakeRefusal, IntakeRefusedError } from './intake-refused.error.js';

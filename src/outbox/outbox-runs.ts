@@ -1,14 +1,6 @@
 import type { ControlPool } from '../database/index.js';
 import type { EntityOrderStore } from '../delivery/index.js';
-import {
-  outboxRunBox,
-  type Run,
-  type RunAction,
-  RunStore,
-  runClaimMs,
-  type Selection,
-  workRun,
-} from '../delivery/runs/index.js';
+import { outboxRunBox, type Run, RunStore, runClaimMs, type Selection, workRun } from '../delivery/runs/index.js';
 import { InvalidSelectionError } from '../errors/invalid-selection.error.js';
 
 /** A retry or discard by a person is done at once; the bound keeps it from starving the relay. */
@@ -36,13 +28,13 @@ export class OutboxRuns {
   }
 
   /** Creates a run and works it off here. An instance that has the replay module goes on with it if this one ends. */
-  async run(action: RunAction, selection: Selection, { actor, reason }: Audit): Promise<Run> {
+  async run(action: 'replay' | 'discard', selection: Selection, { actor, reason }: Audit): Promise<Run> {
     const request = {
       action,
       actor: words('actor', actor, 128),
       reason: words('reason', reason, 500),
       ratePerSecond,
-      keepOrder: true,
+      keepOrder: false,
       maxReplays: null,
     };
     const id = await this.store.create(selection, request);

@@ -21,14 +21,17 @@ export interface MessageLine {
 /** One message with all that is known of it. */
 export interface MessageView extends MessageLine {
   readonly key: string | null;
+  /** The message in whose place it was put by an edit. */
+  readonly replayOf: string | null;
   readonly headers: Readonly<Record<string, string>>;
   readonly contentType: string | null;
   readonly bodyBytes: number;
   /** Decoded as UTF-8 and redacted, at most 64 KiB of it. */
   readonly body: string;
   readonly nextAttemptAt: string;
-  /** Its earlier lives, the newest first: as it was when it was replayed or discarded. At most 50. */
+  /** Its earlier lives, and those of the message that it replaced, the newest first. At most 50. */
   readonly history: readonly {
+    readonly messageId: string;
     readonly at: string;
     readonly reason: string | null;
     readonly runId: string | null;
@@ -69,6 +72,7 @@ export class MessageLooks {
       Row &
         LineRow & {
           key: Buffer | null;
+          original: string | null;
           headers: string | null;
           content_type: string | null;
           bytes: number;
@@ -76,7 +80,7 @@ export class MessageLooks {
           next: string;
         }
     >(
-      `SELECT ${lineColumns(box)}, m.${key} AS \`key\`, CAST(m.headers AS CHAR) AS headers, m.content_type,
+      `SELECT ${lineColumns(box)}, m.${key} AS \`key\`, CAST(m.replay_of AS CHAR) AS original, CAST(m.headers AS CHAR) AS headers, m.content_type,
               OCTET_LENGTH(m.${body}) AS bytes, LEFT(m.${body}, ${mostBodyBytes}) AS body,
               CAST(m.next_attempt_at AS CHAR) AS next
          FROM ${box.table} m WHERE m.id = ?`,
@@ -88,23 +92,25 @@ export class MessageLooks {
     return {
       ...line,
       key: row.key?.toString('utf8') ?? null,
+      replayOf: row.original,
       headers: row.headers === null ? {} : (JSON.parse(row.headers) as Record<string, string>),
       contentType: row.content_type,
       bodyBytes: Number(row.bytes),
       body: redact(row.body.toString('utf8'), line),
       nextAttemptAt: row.next,
-      history: await this.history(id, box),
+      history: await this.history(row.original === null ? [id] : [id, row.original], box),
     };
   }
 
-  private async history(id: string, box: RunBox): Promise<MessageView['history']> {
+  private async history(ids: readonly string[], box: RunBox): Promise<MessageView['history']> {
     const rows = await this.pool.rows<Row & Record<string, string | null>>(
-      `SELECT CAST(a.archived_at AS CHAR) AS at, a.reason, CAST(a.run_id AS CHAR) AS run, CAST(a.attempts AS CHAR) AS attempts,
+      `SELECT CAST(a.id AS CHAR) AS id, CAST(a.archived_at AS CHAR) AS at, a.reason, CAST(a.run_id AS CHAR) AS run, CAST(a.attempts AS CHAR) AS attempts,
               a.error_kind AS kind, a.error_message AS message
-         FROM ${box.archive} a WHERE a.id = ? ORDER BY a.archive_id DESC LIMIT ${mostHistory}`,
-      [id],
+         FROM ${box.archive} a WHERE a.id IN (${ids.map(() => '?').join(', ')}) ORDER BY a.archive_id DESC LIMIT ${mostHistory}`,
+      ids,
     );
     return rows.map((row) => ({
+      messageId: String(row.id),
       at: String(row.at),
       reason: row.reason ?? null,
       runId: row.run ?? null,

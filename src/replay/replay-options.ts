@@ -18,9 +18,11 @@ export interface ReplayOptions {
   readonly pollInterval?: Duration;
   /** How long a run stays with an instance that gives no sign, before another goes on with it. Default 30s. */
   readonly runClaim?: Duration;
+  /** Whether a person may put a message with another body in the place of one that ended. Default false. */
+  readonly edit?: boolean;
   /** What a body looks like to a person: gets the text, returns what may be shown. Default: long numbers are masked. */
   readonly redact?: (body: string, message: { readonly source: string; readonly type: string }) => string;
-  /** Mounts the controller; without it there is none. */
+  /** Mounts the controller; without it there is none. With `forRootAsync` it stands beside `useFactory`. */
   readonly http?: ReplayHttpOptions;
   readonly controlPool?: number;
 }
@@ -45,6 +47,7 @@ const schema = z.strictObject({
   maxReplays: count(1, 1_000_000).or(z.literal(false, 'write a number, or false for no limit')).default(10),
   pollInterval: duration({ min: 50, max: 3_600_000 }).default(5_000),
   runClaim: duration({ min: 500, max: 3_600_000 }).default(30_000),
+  edit: flag.default(false),
   redact: fn<NonNullable<ReplayOptions['redact']>>('what of a body may be shown').default(() => maskDigits),
   http: z.custom<ReplayHttpOptions>().optional(),
   controlPool: count(1, 100).default(2),

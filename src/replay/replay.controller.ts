@@ -15,7 +15,8 @@ import {
 } from '@nestjs/common';
 import type { Preview, Run } from '../delivery/runs/index.js';
 import type { MessageLine, MessageView } from './message-view.js';
-import { type ReplaySelection, ReplayService, type RunItem } from './replay.service.js';
+import { describeRoutes } from './open-api.js';
+import { type Edited, type EditRequest, type ReplaySelection, ReplayService, type RunItem } from './replay.service.js';
 import type { ReplayHttpOptions } from './replay-options.js';
 
 type Words = Readonly<Record<string, unknown>>;
@@ -42,6 +43,12 @@ export function replayController({ path, guard, actor = () => 'http' }: ReplayHt
     @Get('messages/:id')
     async message(@Param('id') id: string, @Query('box') box: unknown): Promise<MessageView> {
       return (await this.replay.message(id, box as ReplaySelection['box'])) ?? missing(`message ${id}`);
+    }
+
+    /** `{ body, reason, box? }`: another message in its place. */
+    @Post('messages/:id/edit')
+    edit(@Param('id') id: string, @Body() body: unknown, @Req() request: unknown): Promise<Edited> {
+      return this.replay.edit(id, { ...wordsOf(body), actor: actor(request) } as EditRequest);
     }
 
     @Post('preview')
@@ -89,6 +96,7 @@ export function replayController({ path, guard, actor = () => 'http' }: ReplayHt
       return { resumed: await this.replay.resume(id) };
     }
   }
+  describeRoutes(ReplayController);
   return ReplayController;
 }
 
@@ -102,6 +110,7 @@ function selectionOf(query: Words): ReplaySelection {
   return Object.fromEntries(
     entries.map(([name, value]) => {
       if (name === 'ids') return [name, String(value).split(',')];
+      if (name === 'all' && value === 'true') return [name, true];
       return [name, numbers.has(name) ? Number(value) : value];
     }),
   ) as ReplaySelection;

@@ -1,20 +1,41 @@
-import { type DynamicModule, Module, type Provider } from '@nestjs/common';
+import { type DynamicModule, type FactoryProvider, Module, type ModuleMetadata, type Provider } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import type { DataSource } from 'typeorm';
 import { ControlPool } from '../database/index.js';
+import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { newInstanceId } from '../lease/index.js';
 import { replayController } from './replay.controller.js';
 import { ReplayLifecycle } from './replay.lifecycle.js';
 import { ReplayService } from './replay.service.js';
-import { type ReplayOptions, type ResolvedReplayOptions, resolveReplayOptions } from './replay-options.js';
+import {
+  checkHttp,
+  type ReplayHttpOptions,
+  type ReplayOptions,
+  type ResolvedReplayOptions,
+  resolveReplayOptions,
+} from './replay-options.js';
 import { ReplayRunner } from './replay-runner.js';
+
+/** Options of `ReplayModule.forRootAsync`. Routes are mounted before a factory runs, so `http` stands beside it. */
+export interface ReplayAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
+  readonly inject?: FactoryProvider['inject'];
+  /** Name of the TypeORM DataSource. Default: the unnamed one. */
+  readonly dataSource?: string;
+  /** Mounts the controller; without it there is none. */
+  readonly http?: ReplayHttpOptions;
+  readonly useFactory: (
+    // biome-ignore lint/suspicious/noExplicitAny: the parameters are what `inject` names
+    ...args: any[]
+  ) => Omit<ReplayOptions, 'http' | 'dataSource'> | Promise<Omit<ReplayOptions, 'http' | 'dataSource'>>;
+}
 
 interface ReplayParts {
   readonly service: ReplayService;
   readonly lifecycle: ReplayLifecycle;
 }
 
+const optionsToken = Symbol('mailroom:replay-options');
 const partsToken = Symbol('mailroom:replay-parts');
 
 /**
@@ -27,26 +48,56 @@ export class ReplayModule {
   /** @throws InvalidOptionsError at once: a controller without a guard is never mounted */
   static forRoot(options: ReplayOptions = {}): DynamicModule {
     const resolved = resolveReplayOptions(options);
-    return {
-      module: ReplayModule,
-      global: true,
-      controllers: resolved.http ? [replayController(resolved.http)] : [],
-      providers: [
-        partsProvider(resolved),
-        { provide: ReplayService, inject: [partsToken], useFactory: ({ service }: ReplayParts) => service },
-        { provide: ReplayLifecycle, inject: [partsToken], useFactory: ({ lifecycle }: ReplayParts) => lifecycle },
-      ],
-      exports: [ReplayService],
+    return moduleOf({ provide: optionsToken, useValue: resolved }, [], resolved.dataSource, resolved.http);
+  }
+
+  /** @throws InvalidOptionsError at once for `http`, at start-up for what the factory returns */
+  static forRootAsync({ imports = [], inject = [], dataSource, http, useFactory }: ReplayAsyncOptions): DynamicModule {
+    if (http !== undefined) checkHttp(http);
+    const options: Provider = {
+      provide: optionsToken,
+      inject,
+      useFactory: async (...args: unknown[]) => resolveReplayOptions(withoutPlaced(await useFactory(...args))),
     };
+    return moduleOf(options, imports, dataSource, http);
   }
 }
 
-function partsProvider(options: ResolvedReplayOptions): Provider {
+/** A factory runs too late for these; left in silence, the routes would be missing. */
+function withoutPlaced(options: ReplayOptions): ReplayOptions {
+  for (const name of ['http', 'dataSource'] as const)
+    if (options?.[name] !== undefined)
+      throw new InvalidOptionsError(`replay.${name}`, options[name], 'with forRootAsync write it beside useFactory');
+  return options;
+}
+
+function moduleOf(
+  options: Provider,
+  imports: NonNullable<ModuleMetadata['imports']>,
+  dataSource: string | undefined,
+  http: ReplayHttpOptions | undefined,
+): DynamicModule {
+  return {
+    module: ReplayModule,
+    global: true,
+    imports,
+    controllers: http ? [replayController(http)] : [],
+    providers: [
+      options,
+      partsProvider(dataSource),
+      { provide: ReplayService, inject: [partsToken], useFactory: ({ service }: ReplayParts) => service },
+      { provide: ReplayLifecycle, inject: [partsToken], useFactory: ({ lifecycle }: ReplayParts) => lifecycle },
+    ],
+    exports: [ReplayService],
+  };
+}
+
+function partsProvider(dataSource: string | undefined): Provider {
   return {
     provide: partsToken,
-    inject: [getDataSourceToken(options.dataSource), { token: SchedulerRegistry, optional: true }],
-    useFactory: (dataSource: DataSource, scheduler?: SchedulerRegistry): ReplayParts => {
-      const pool = new ControlPool(dataSource, { size: options.controlPool });
+    inject: [optionsToken, getDataSourceToken(dataSource), { token: SchedulerRegistry, optional: true }],
+    useFactory: (options: ResolvedReplayOptions, source: DataSource, scheduler?: SchedulerRegistry): ReplayParts => {
+      const pool = new ControlPool(source, { size: options.controlPool });
       const runner: ReplayRunner = new ReplayRunner(
         () => service.runs,
         newInstanceId(),

@@ -1,12 +1,6 @@
 import type { ControlPool, Row } from '../database/index.js';
-import {
-  type Preview,
-  type Run,
-  type RunAction,
-  type RunBox,
-  RunStore,
-  type Selection,
-} from '../delivery/runs/index.js';
+import { type Preview, type Run, type RunBox, RunStore, type Selection } from '../delivery/runs/index.js';
+import { EditRefusedError } from '../errors/edit-refused.error.js';
 import { InvalidSelectionError } from '../errors/invalid-selection.error.js';
 import { type MessageLine, MessageLooks, type MessageView, runBoxOf } from './message-view.js';
 import { type ResolvedReplayOptions, rate } from './replay-options.js';
@@ -24,8 +18,29 @@ export interface ReplayRequest {
   readonly reason: string;
   /** Messages per second; it begins with a tenth and has its full rate after 5 s. Default: the module's, 10. */
   readonly ratePerSecond?: number;
-  /** True: in order of arrival. Runs go by id either way; with it nothing of the run is given to two workers. Default false. */
+  /**
+   * A run goes in order of arrival, and an entity's messages are handled in order, either way. True: those without an entity
+   * are handled one after the other, too, each after the retries of the one before it. Mode `competing` knows no order.
+   * Default false.
+   */
   readonly keepOrder?: boolean;
+}
+
+/** A message in the place of one that ended. */
+export interface EditRequest {
+  readonly box?: 'inbox' | 'outbox';
+  /** Text is stored as UTF-8. At most 1 MiB; the content type stays. */
+  readonly body: string | Buffer;
+  /** 1 to 128 characters. */
+  readonly actor: string;
+  /** 1 to 500 characters. */
+  readonly reason: string;
+}
+
+/** The record of an edit, and the message that it made. */
+export interface Edited {
+  readonly runId: string;
+  readonly messageId: string;
 }
 
 /** What became of one message of a run; null: its turn has not come. */
@@ -38,6 +53,8 @@ export interface RunItem {
 
 const countTo = 10_000;
 const mostOnPage = 200;
+/** Below what each server takes in one packet by default. */
+const mostBodyBytes = 1_048_576;
 
 /** See what failed, choose, and run it again, with a record. Exported by `ReplayModule`. */
 export class ReplayService {
@@ -75,6 +92,23 @@ export class ReplayService {
   /** As `start`, but takes the messages out of the table, into the archive. What waited behind them goes on. */
   discard(selection: ReplaySelection, request: ReplayRequest): Promise<Run> {
     return this.begin('discard', selection, request);
+  }
+
+  /**
+   * Puts a new message with another body in the place of one that ended. The old one goes into the archive; the new one is due
+   * at once, has its keys, also the dedup key, and its id as `replay_of`. It is the last one of its entity.
+   * @throws EditRefusedError unless the option `edit` is set, and for a message that is not there or has not ended
+   * @throws OverlappingRunError with the id of a run that has the message before it
+   */
+  async edit(id: string, { box, body, actor, reason }: EditRequest): Promise<Edited> {
+    const messageId = idOf(id);
+    if (!this.options.edit) throw new EditRefusedError(messageId, 'the option edit of ReplayModule is not set', 'off');
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+    if (!Buffer.isBuffer(bytes) || bytes.length > mostBodyBytes)
+      throw new InvalidSelectionError('body', `write text, or bytes, of at most ${mostBodyBytes} bytes`);
+    const maxReplays = this.options.maxReplays === false ? null : this.options.maxReplays;
+    const edit = { id: messageId, body: bytes, reason: words('reason', reason, 500), maxReplays };
+    return this.storeOf(box).edit(edit, words('actor', actor, 128));
   }
 
   /** Null: there is no such run. */
@@ -140,7 +174,11 @@ export class ReplayService {
     return [this.stores.inbox, this.stores.outbox];
   }
 
-  private async begin(action: RunAction, { box, ...selection }: ReplaySelection, request: ReplayRequest): Promise<Run> {
+  private async begin(
+    action: 'replay' | 'discard',
+    { box, ...selection }: ReplaySelection,
+    request: ReplayRequest,
+  ): Promise<Run> {
     const store = this.storeOf(box);
     const { ratePerSecond = this.options.ratePerSecond, keepOrder = false } = request;
     if (!rate.safeParse(ratePerSecond).success)

@@ -1,5 +1,5 @@
-import type { ControlConnection, ControlPool, Row } from '../database/index.js';
-import type { RunBox } from '../delivery/runs/index.js';
+import type { ControlPool, Row } from '../database/index.js';
+import { archiveMessages, type RunBox } from '../delivery/runs/index.js';
 import { cutoff, type PurgeJob, type PurgeStep, places } from './purge-job.js';
 
 export interface MessagePurgeRule {
@@ -95,20 +95,10 @@ export class MessagePurge implements PurgeJob {
       );
       const taken = rows.map(({ id }) => id);
       if (taken.length === 0) return 0;
-      if (this.rule.archive) await this.archive(tx, taken);
+      if (this.rule.archive) await archiveMessages(tx, this.box, taken, 'retention', null);
       const { affectedRows } = await tx.query(`DELETE FROM ${table} WHERE id IN (${places(taken)}) ORDER BY id`, taken);
       return affectedRows;
     });
-  }
-
-  private async archive(tx: ControlConnection, ids: readonly string[]): Promise<void> {
-    const { table, archive, columns } = this.box;
-    const list = columns.map((column) => `\`${column}\``).join(', ');
-    await tx.query(
-      `INSERT INTO ${archive} (id, ${list}, archived_at, reason, run_id)
-       SELECT id, ${list}, UTC_TIMESTAMP(3), 'retention', NULL FROM ${table} WHERE id IN (${places(ids)}) ORDER BY id`,
-      ids,
-    );
   }
 
   /** A failed message that parks its entity has its hash still: it stays, or its followers would wait for ever. */

@@ -1,4 +1,4 @@
-import type { INestApplication, Type } from '@nestjs/common';
+import type { INestApplication, ModuleMetadata, Type } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
@@ -37,6 +37,7 @@ export interface InboxAppOptions {
   /** Merged over options that make a test quick: no shutdown delay, backoff zero, no breaker. */
   readonly inbox?: Partial<InboxOptions>;
   readonly source?: Partial<SourceOptions>;
+  readonly imports?: NonNullable<ModuleMetadata['imports']>;
   readonly providers?: readonly Type[];
   /** Extra options of the application's own DataSource. */
   readonly dataSource?: Readonly<Record<string, unknown>>;
@@ -90,6 +91,7 @@ export async function startInboxApp(database: TestDatabase, options: InboxAppOpt
           ...options.inbox?.sources,
         },
       }),
+      ...(options.imports ?? []),
     ],
     providers: [handlersClass(options.handlers ?? {}), ...(options.providers ?? [])],
   }).compile();

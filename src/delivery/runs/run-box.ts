@@ -1,3 +1,4 @@
+import { v7 as uuidv7 } from 'uuid';
 import type { Row } from '../../database/index.js';
 import { entityHash } from '../../message/entity-hash.js';
 import { orderUnit } from '../../message/order-unit.js';
@@ -16,11 +17,21 @@ export interface RunBox {
   readonly filters: Readonly<Record<string, string>>;
   readonly receivedAt: string;
   readonly finishedAt: string;
+  /** Columns that are NULL again when a message is made due again: what belongs to the life that ended. */
+  readonly cleared: readonly string[];
   readonly open: string;
   /** Columns that the hash of the order unit is made of. */
   readonly unitColumns: readonly string[];
   /** The hash of the order unit; null: no order to keep. */
   unitOf(row: Row): string | null;
+  /** How a message with another body is made of one that ended. */
+  readonly copy: {
+    /** Columns that it takes over. Not the sequence: it is the newest of its entity. */
+    readonly kept: readonly string[];
+    readonly body: string;
+    /** Columns with values of its own. */
+    fresh(): Readonly<Record<string, string>>;
+  };
 }
 
 const inboxColumns = [
@@ -86,9 +97,15 @@ export const inboxRunBox: RunBox = {
   filters: { source: 'source', type: 'type', key: 'entity_key' },
   receivedAt: 'received_at',
   finishedAt: 'finished_at',
+  cleared: ['finished_at'],
   open: 'open_entity',
   unitColumns: ['source', 'entity_key'],
   unitOf: ({ source, entity_key: key }) => (Buffer.isBuffer(key) ? entityHash(String(source), key) : null),
+  copy: {
+    kept: ['source', 'type', 'dedup_key', 'entity_key', 'lane', 'headers', 'content_type'],
+    body: 'body',
+    fresh: () => ({}),
+  },
 };
 
 export const outboxRunBox: RunBox = {
@@ -101,10 +118,18 @@ export const outboxRunBox: RunBox = {
   filters: { topic: 'topic', receiver: 'receiver', subject: 'subject', key: 'message_key' },
   receivedAt: 'created_at',
   finishedAt: 'sent_at',
+  // With the old end of its patience an offline receiver would let it die at once.
+  cleared: ['sent_at', 'expires_at'],
   open: 'open_unit',
   unitColumns: ['message_key', 'receiver'],
   unitOf({ message_key: key, receiver }) {
     if (key === null && receiver === null) return null;
     return orderUnit(Buffer.isBuffer(key) ? key : null, Buffer.isBuffer(receiver) ? receiver : null);
+  },
+  copy: {
+    kept: ['topic', 'message_key', 'receiver', 'subject', 'headers', 'content_type'],
+    body: 'payload',
+    // The receiver may have processed the old one: under its id the new one would be a duplicate.
+    fresh: () => ({ message_id: uuidv7() }),
   },
 };

@@ -2,8 +2,11 @@ import type { ControlConnection, ControlPool, Row } from '../../database/index.j
 import { InvalidSelectionError } from '../../errors/invalid-selection.error.js';
 import { OverlappingRunError } from '../../errors/overlapping-run.error.js';
 import { newClaimToken } from '../claim-token.js';
-import type { ItemOutcome, Run, RunRequest, RunStep } from './run.js';
+import { type Edit, replaceMessage } from './edit.store.js';
+import { type Preview, previewOf } from './preview.store.js';
+import type { Run, RunRequest, RunStep } from './run.js';
 import type { RunBox } from './run-box.js';
+import { stepRun } from './run-step.store.js';
 import { type Condition, conditionOf, type Selection } from './selection.js';
 
 /** Messages that one run takes at most: its ids are written down in one transaction. */
@@ -77,9 +80,38 @@ export class RunStore {
       );
       const run = String(inserted.insertId);
       const selected = await this.freeze(tx, run, condition);
-      await this.refuseOverlap(tx, run);
+      await this.refuseOverlap(tx, run, '0');
       await tx.execute('UPDATE replay_run SET selected = ? WHERE id = ?', [selected, run]);
       return run;
+    });
+  }
+
+  /**
+   * Puts a message with another body in the place of one that ended, and records it as a run that is done.
+   * Locks: the row of `create`, so that no run which has the message starts meanwhile; then as `replaceMessage`.
+   * @throws EditRefusedError, OverlappingRunError
+   */
+  async edit(edit: Edit, actor: string): Promise<{ readonly runId: string; readonly messageId: string }> {
+    const lockName = `run:${this.box.name}`;
+    await this.ensureLock(lockName);
+    return this.pool.transaction(async (tx) => {
+      await tx.rows('SELECT name FROM mailroom_lease WHERE name = ? FOR UPDATE', [lockName]);
+      const inserted = await tx.execute(
+        `INSERT INTO replay_run (box, action, selection, actor, reason, state, selected, requeued, last_message_id,
+                created_at, started_at, finished_at, updated_at)
+         VALUES (?, 'edit', ?, ?, ?, 'done', 1, 1, ?, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))`,
+        [this.box.name, asciiJson({ ids: [edit.id] }), actor, edit.reason, edit.id],
+      );
+      const runId = String(inserted.insertId);
+      await tx.execute('INSERT INTO replay_item (run_id, message_id) VALUES (?, ?)', [runId, edit.id]);
+      await this.refuseOverlap(tx, runId, '0');
+      const messageId = await replaceMessage(tx, this.box, edit, runId);
+      await tx.execute(
+        `UPDATE replay_item SET outcome = 'requeued', detail = ?, outcome_at = UTC_TIMESTAMP(3)
+          WHERE run_id = ? AND message_id = ?`,
+        [`as message ${messageId}`, runId, edit.id],
+      );
+      return { runId, messageId };
     });
   }
 
@@ -115,7 +147,11 @@ export class RunStore {
   async resume(run: string): Promise<boolean> {
     return this.pool.transaction(async (tx) => {
       await tx.rows('SELECT name FROM mailroom_lease WHERE name = ? FOR UPDATE', [`run:${this.box.name}`]);
-      await this.refuseOverlap(tx, run);
+      const [own] = await tx.rows<Row & { last: string }>(
+        'SELECT CAST(r.last_message_id AS CHAR) AS last FROM replay_run r WHERE r.id = ? FOR UPDATE',
+        [run],
+      );
+      await this.refuseOverlap(tx, run, own?.last ?? '0');
       const result = await tx.execute(
         `UPDATE replay_run SET state = 'pending', finished_at = NULL, updated_at = UTC_TIMESTAMP(3)
           WHERE id = ? AND box = ? AND state = 'cancelled'`,
@@ -166,68 +202,14 @@ export class RunStore {
     return result.affectedRows === 1;
   }
 
-  /**
-   * Moves the next messages of a run, at most `limit`: archived as they were, made due again or taken out, counted and
-   * noted, all in one transaction.
-   * Locks: the run's row (the fence of the run), then the messages by primary key, in order.
-   */
-  async step(run: Run, token: Buffer, limit: number, claimMs: number): Promise<RunStep> {
-    return this.pool.transaction(async (tx) => {
-      const fenced = await tx.execute(
-        `UPDATE replay_run SET claimed_until = UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND, updated_at = UTC_TIMESTAMP(3)
-          WHERE id = ? AND state = 'running' AND claim_token = ?`,
-        [claimMs * 1000, run.id, token],
-      );
-      if (fenced.affectedRows !== 1) return { going: false, handled: 0, freed: [] };
-      const items = await tx.rows<Row & { id: string; last: string }>(
-        `SELECT CAST(i.message_id AS CHAR) AS id FROM replay_item i JOIN replay_run r ON r.id = i.run_id
-          WHERE i.run_id = ? AND i.message_id > r.last_message_id ORDER BY i.message_id LIMIT ${Math.trunc(limit)}`,
-        [run.id],
-      );
-      if (items.length === 0) {
-        await tx.execute(
-          `UPDATE replay_run SET state = 'done', finished_at = UTC_TIMESTAMP(3), claim_token = NULL, claimed_by = NULL, claimed_until = NULL
-            WHERE id = ?`,
-          [run.id],
-        );
-        return { going: false, handled: 0, freed: [] };
-      }
-      const freed = await this.move(
-        tx,
-        run,
-        items.map(({ id }) => id),
-      );
-      return { going: true, handled: items.length, freed };
-    });
+  /** See `stepRun`. */
+  step(run: Run, token: Buffer, limit: number, claimMs: number): Promise<RunStep> {
+    return stepRun(this.pool, this.box, run, token, limit, claimMs);
   }
 
-  /** Counts of the messages that a selection means, and the first few groups of them. Locks nothing, loads no bodies. */
-  async preview(selection: Selection, countTo: number): Promise<Preview> {
-    const { sql, values, index } = conditionOf(selection, this.box);
-    const { table, receivedAt, filters } = this.box;
-    const kind = `m.${filters.type ?? filters.topic}`;
-    const rows = await this.pool.withConnection((connection) =>
-      connection.queryRows<Row & { id: string; kind: string; error: string | null; received: string | null }>(
-        `SELECT CAST(m.id AS CHAR) AS id, ${kind} AS kind, m.error_kind AS error, CAST(m.${receivedAt} AS CHAR) AS received
-           FROM ${table} m FORCE INDEX (${index}) WHERE ${sql} ORDER BY m.id LIMIT ${Math.trunc(countTo) + 1}`,
-        values,
-      ),
-    );
-    const counted = rows.slice(0, countTo);
-    const groups = new Map<string, Preview['groups'][number]>();
-    for (const { id, kind: type, error } of counted) {
-      const key = `${type}\0${error ?? ''}`;
-      const group = groups.get(key);
-      groups.set(key, { type, errorKind: error, count: (group?.count ?? 0) + 1, example: group?.example ?? id });
-    }
-    const received = counted.flatMap((row) => (row.received === null ? [] : [row.received])).sort();
-    return {
-      count: counted.length,
-      more: rows.length > countTo,
-      groups: [...groups.values()].sort((a, b) => b.count - a.count),
-      oldest: received[0] ?? null,
-      newest: received.at(-1) ?? null,
-    };
+  /** See `previewOf`. */
+  preview(selection: Selection, countTo: number): Promise<Preview> {
+    return previewOf(this.pool, this.box, selection, countTo);
   }
 
   private async ensureLock(name: string): Promise<void> {
@@ -258,133 +240,22 @@ export class RunStore {
     }
   }
 
-  private async refuseOverlap(tx: ControlConnection, run: string): Promise<void> {
+  /**
+   * Of two runs that have a message before them in common, the later one is refused.
+   * @param after what the run itself has behind it
+   * Locks: nothing; the caller holds the row that runs are created under. Index: the primary key of replay_item.
+   */
+  private async refuseOverlap(tx: ControlConnection, run: string, after: string): Promise<void> {
     const [other] = await tx.rows<Row & { id: string }>(
       `SELECT CAST(r.id AS CHAR) AS id FROM replay_run r
-         JOIN replay_item mine ON mine.run_id = ?
+         JOIN replay_item mine ON mine.run_id = ? AND mine.message_id > ?
          JOIN replay_item theirs ON theirs.run_id = r.id AND theirs.message_id = mine.message_id
         WHERE r.box = ? AND r.state IN ('pending', 'running') AND r.id <> ? AND theirs.message_id > r.last_message_id
         ORDER BY r.id LIMIT 1`,
-      [run, this.box.name, run],
+      [run, after, this.box.name, run],
     );
     if (other) throw new OverlappingRunError(other.id);
   }
-
-  private async move(tx: ControlConnection, run: Run, ids: readonly string[]): Promise<readonly string[]> {
-    const { table, statuses, open, unitColumns } = this.box;
-    const rows = await tx.queryRows<
-      Row & { id: string; status: string; replays: number; open: string | null; max: number | null }
-    >(
-      `SELECT CAST(m.id AS CHAR) AS id, m.status, m.replay_count AS replays, CAST(m.${open} AS CHAR) AS open,
-              ${unitColumns.map((column) => `m.${column}`).join(', ')},
-              (SELECT r.max_replays FROM replay_run r WHERE r.id = ?) AS max
-         FROM ${table} m WHERE m.id IN (${places(ids)}) ORDER BY m.id FOR UPDATE`,
-      [run.id, ...ids],
-    );
-    const found = new Map(rows.map((row) => [row.id, row]));
-    const outcomes = new Map<string, { outcome: ItemOutcome; detail: string | null }>();
-    const moved: typeof rows = [];
-    for (const id of ids) {
-      const row = found.get(id);
-      if (!row || !statuses.includes(row.status)) {
-        outcomes.set(id, {
-          outcome: 'skipped',
-          detail: row ? `its status is ${row.status}` : 'it is not there any more',
-        });
-      } else if (run.action === 'replay' && row.max !== null && row.replays >= row.max) {
-        outcomes.set(id, { outcome: 'refused', detail: `it was replayed ${row.replays} times` });
-      } else {
-        outcomes.set(id, { outcome: run.action === 'replay' ? 'requeued' : 'discarded', detail: null });
-        moved.push(row);
-      }
-    }
-    await this.archive(
-      tx,
-      run,
-      moved.map((row) => row.id),
-    );
-    if (run.action === 'replay') for (const row of moved) await this.requeue(tx, row);
-    else if (moved.length > 0)
-      await tx.query(
-        `DELETE FROM ${table} WHERE id IN (${places(moved)}) ORDER BY id`,
-        moved.map((row) => row.id),
-      );
-    await this.note(tx, run, ids, outcomes);
-    return run.action === 'replay' ? [] : moved.flatMap((row) => (row.open === null ? [] : [row.open]));
-  }
-
-  /** As they were before: error, attempts and times of each of their lives. */
-  private async archive(tx: ControlConnection, run: Run, ids: readonly string[]): Promise<void> {
-    if (ids.length === 0) return;
-    const { table, archive, columns } = this.box;
-    const list = columns.map((column) => `\`${column}\``).join(', ');
-    await tx.query(
-      `INSERT INTO ${archive} (id, ${list}, archived_at, reason, run_id)
-       SELECT id, ${list}, UTC_TIMESTAMP(3), ?, ? FROM ${table} WHERE id IN (${places(ids)})`,
-      [`${run.action}: ${run.reason}`.slice(0, 500), run.id, ...ids],
-    );
-  }
-
-  /** Due now, with all its retries before it. Its place in the order of its entity is that of its id. */
-  private async requeue(
-    tx: ControlConnection,
-    row: Row & { readonly id: string; readonly status: string },
-  ): Promise<void> {
-    const { table, open, finishedAt } = this.box;
-    await tx.query(
-      `UPDATE ${table} FORCE INDEX (PRIMARY)
-          SET status = 'pending', attempts = 0, next_attempt_at = UTC_TIMESTAMP(3), ${open} = ?, ${finishedAt} = NULL,
-              error_kind = NULL, error_message = NULL, replay_count = replay_count + 1,
-              claim_token = NULL, claimed_by = NULL, claimed_until = NULL, updated_at = UTC_TIMESTAMP(3)
-        WHERE id = ? AND status = ?`,
-      [this.box.unitOf(row), row.id, row.status],
-    );
-  }
-
-  private async note(
-    tx: ControlConnection,
-    run: Run,
-    ids: readonly string[],
-    outcomes: ReadonlyMap<string, { readonly outcome: ItemOutcome; readonly detail: string | null }>,
-  ): Promise<void> {
-    const groups = new Map<string, { outcome: ItemOutcome; detail: string | null; ids: string[] }>();
-    const counts: Record<ItemOutcome, number> = { requeued: 0, discarded: 0, skipped: 0, refused: 0 };
-    for (const [id, { outcome, detail }] of outcomes) {
-      counts[outcome]++;
-      const key = `${outcome}\0${detail ?? ''}`;
-      const group = groups.get(key) ?? { outcome, detail, ids: [] };
-      group.ids.push(id);
-      groups.set(key, group);
-    }
-    for (const { outcome, detail, ids: of } of groups.values()) {
-      await tx.query(
-        `UPDATE replay_item SET outcome = ?, detail = ?, outcome_at = UTC_TIMESTAMP(3)
-          WHERE run_id = ? AND message_id IN (${places(of)})`,
-        [outcome, detail, run.id, ...of],
-      );
-    }
-    await tx.execute(
-      `UPDATE replay_run SET requeued = requeued + ?, discarded = discarded + ?, skipped = skipped + ?, refused = refused + ?,
-              last_message_id = ? WHERE id = ?`,
-      [counts.requeued, counts.discarded, counts.skipped, counts.refused, ids.at(-1), run.id],
-    );
-  }
-}
-
-/** What a selection means, counted up to a limit. */
-export interface Preview {
-  readonly count: number;
-  /** There are more than `count`. */
-  readonly more: boolean;
-  readonly groups: readonly {
-    readonly type: string;
-    readonly errorKind: string | null;
-    readonly count: number;
-    /** Id of one of them. */
-    readonly example: string;
-  }[];
-  readonly oldest: string | null;
-  readonly newest: string | null;
 }
 
 function runOf(row: RunRow): Run {
@@ -413,8 +284,4 @@ function runOf(row: RunRow): Run {
 function asciiJson(value: unknown): string {
   const text = JSON.stringify(value, (_key, one: unknown) => (typeof one === 'bigint' ? String(one) : one));
   return text.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
-}
-
-function places(values: readonly unknown[]): string {
-  return values.map(() => '?').join(', ');
 }

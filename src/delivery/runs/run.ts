@@ -1,17 +1,17 @@
-/** What a run does with each of its messages. */
-export type RunAction = 'replay' | 'discard';
+/** What a run does with its messages. An edit has one message, and is done when it is recorded. */
+export type RunAction = 'replay' | 'discard' | 'edit';
 /** pending: nobody works on it yet. running: an instance does, or did until it ended. The others are ends. */
 export type RunState = 'pending' | 'running' | 'done' | 'cancelled';
 
 export interface RunRequest {
-  readonly action: RunAction;
+  readonly action: Exclude<RunAction, 'edit'>;
   /** Who wants it, for the record: 1 to 128 characters. */
   readonly actor: string;
   /** Why, for the record: 1 to 500 characters. */
   readonly reason: string;
   /** Messages per second, 0.01 to 10,000. */
   readonly ratePerSecond: number;
-  /** True: in order of arrival. */
+  /** True: messages without an entity or key are handled one after the other, too. */
   readonly keepOrder: boolean;
   /** A message that was replayed this often is refused; null: no limit. */
   readonly maxReplays: number | null;

@@ -1,3 +1,4 @@
+import { EditRefusedError } from '../../errors/edit-refused.error.js';
 import { OverlappingRunError } from '../../errors/overlapping-run.error.js';
 
 /** How the command line ends, for scripts. */
@@ -25,6 +26,7 @@ export function exitCodeOf(error: unknown): number {
   if (error instanceof OverlappingRunError) return exitCodes.overlap;
   if (error instanceof NotThereError) return exitCodes.missing;
   if (error instanceof UsageError) return exitCodes.usage;
+  if (error instanceof EditRefusedError) return error.problem === 'not-there' ? exitCodes.missing : exitCodes.usage;
   const { code } = error as { readonly code?: unknown };
   return code === 'MAILROOM_INVALID_SELECTION' || code === 'MAILROOM_INVALID_OPTIONS'
     ? exitCodes.usage

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
+import { addEditCommand } from './edit-command.js';
 import { exitCodeOf, exitCodes } from './exit-codes.js';
 import { addLookCommands } from './look-commands.js';
 import { addPurgeCommand } from './purge-command.js';
@@ -23,6 +24,7 @@ Ends with 0 done, 1 failed, 2 wrong use, 3 overlapping run, 4 no such message or
 addLookCommands(program);
 addStartCommand(program, 'replay', 'runs messages again, as a recorded run', stopping.signal);
 addStartCommand(program, 'discard', 'takes messages out, into the archive, as a recorded run', stopping.signal);
+addEditCommand(program);
 addRunCommands(program, stopping.signal);
 addPurgeCommand(program, stopping.signal);
 for (const command of program.commands) command.exitOverride();

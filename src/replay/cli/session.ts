@@ -19,7 +19,8 @@ export async function withSession<T>(url: string | undefined, work: (session: Se
   // Only its address is read: our own pool is used.
   const pool = new ControlPool(new DataSource({ type: 'mysql', url: given }), { size: 2 });
   try {
-    return await work({ pool, replay: new ReplayService(pool, resolveReplayOptions({}), () => undefined) });
+    const options = resolveReplayOptions({ edit: process.env.MAILROOM_EDIT === 'true' });
+    return await work({ pool, replay: new ReplayService(pool, options, () => undefined) });
   } finally {
     await pool.close();
   }

@@ -1,23 +1,28 @@
 // The command line as a process: what it prints, what it changes and how it ends.
 
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { startChild } from '../../support/child.js';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
 import { waitUntil } from '../../support/wait-until.js';
 
 const script = new URL('../../../dist/src/replay/cli/main.js', import.meta.url);
 let database: TestDatabase;
+let environment: Record<string, string> = {};
 
 beforeAll(async () => {
   database = await migrated(await createTestDatabase('cli'));
 });
 afterEach(async () => {
+  environment = {};
   for (const table of ['inbox_message', 'inbox_message_archive', 'replay_run', 'replay_item'])
     await database.query(`DELETE FROM ${table}`);
 });
 afterAll(() => database.drop());
 
 function start(...args: string[]) {
-  return startChild(script, { args, env: { DATABASE_URL: database.url } });
+  return startChild(script, { args, env: { DATABASE_URL: database.url, ...environment } });
 }
 
 async function run(...args: string[]) {
@@ -116,6 +121,33 @@ test('a run that is followed ends with 5 when it is cancelled, and an interrupte
   await run('cancel', id, '--yes');
   await database.query('UPDATE replay_run SET rate_per_second = 1000');
   expect((await run('resume', id, '--yes', '--json')).json()).toMatchObject({ state: 'done', requeued: 5 });
+});
+
+test('edit is off by default, shows the message first, and puts a new one in its place with --yes', async () => {
+  const [id = ''] = await failed(1);
+  const folder = mkdtempSync(join(tmpdir(), 'mailroom-edit-'));
+  try {
+    const file = join(folder, 'body.json');
+    writeFileSync(file, '{"phone":"1"}');
+    const flags = ['edit', id, '--body-file', file, '--reason', 'mended', '--json'];
+    expect((await run(...flags)).json()).toMatchObject({ dryRun: true, newBodyBytes: 13, message: { id } });
+    expect(await run(...flags, '--yes')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('cannot be edited'),
+    });
+    expect(await states()).toEqual(['failed']);
+    environment = { MAILROOM_EDIT: 'true' };
+    const edited = (await run(...flags, '--yes')).json() as { messageId: string };
+    expect((await run('show', edited.messageId, '--json')).json()).toMatchObject({
+      body: '{"phone":"1"}',
+      replayOf: id,
+      status: 'pending',
+    });
+    expect((await run(...flags, '--yes')).code).toBe(4);
+    expect((await run('edit', id, '--body-file', join(folder, 'none'))).code).toBe(2);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test('purge takes the statuses that are named, and only with --yes', async () => {
