@@ -19,7 +19,7 @@ export interface Selection {
   readonly key?: string;
   /** Default: failed (inbox) or dead (outbox). success or sent only when it is named. */
   readonly status?: string;
-  /** ISO 8601, or a Date: received (enqueued) from then on, and before. */
+  /** ISO 8601, or a Date: received (enqueued) from then on, and before. Without a zone: UTC, as in what is shown. */
   readonly receivedFrom?: string | Date;
   readonly receivedTo?: string | Date;
   /** Ended from then on, and before. */
@@ -107,13 +107,18 @@ function text(name: string, value: unknown): string {
   return value;
 }
 
-/** As the tables store instants: UTC, without a zone. */
+/** As the tables store instants: UTC, without a zone. What says no zone, as what is shown, is UTC, too. */
 function instant(name: string, value: unknown): string {
-  // What else Date reads is a guess.
-  const isIso = typeof value === 'string' && /^\d{4}-\d{2}-\d{2}(T[\d:.]{5,16}(Z|[+-]\d{2}:?\d{2})?)?$/.test(value);
-  const date = value instanceof Date ? value : new Date(isIso ? value : Number.NaN);
+  const date = value instanceof Date ? value : new Date(typeof value === 'string' ? utc(value) : Number.NaN);
   const year = date.getUTCFullYear();
   if (Number.isNaN(date.getTime()) || year < 1970 || year > 9999)
     throw new InvalidSelectionError(name, 'write an instant such as 2026-01-31T12:00:00Z');
   return date.toISOString().slice(0, 23).replace('T', ' ');
+}
+
+/** What else Date reads is a guess, and a time without a zone would be that of this process. */
+function utc(text: string): string {
+  const [, day, time, zone] = /^(\d{4}-\d{2}-\d{2})(?:[T ]([\d:.]{5,16})(Z|[+-]\d{2}:?\d{2})?)?$/.exec(text) ?? [];
+  if (day === undefined) return '';
+  return time === undefined ? day : `${day}T${time}${zone ?? 'Z'}`;
 }

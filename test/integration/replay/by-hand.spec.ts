@@ -149,7 +149,7 @@ test('the columns that are archived are all that the tables have', async () => {
   for (const table of ['inbox_message_archive', 'outbox_message_archive']) {
     const columns = await database.query<{ name: string }>(
       `SELECT column_name AS name FROM information_schema.columns
-        WHERE table_schema = DATABASE() AND table_name = ? AND column_name <> 'archive_id' ORDER BY name`,
+        WHERE table_schema = DATABASE() AND table_name = ? AND column_name <> 'archive_id'`,
       [table],
     );
     const lists = [...page.matchAll(new RegExp(`INSERT INTO ${table} \\(([^)]+)\\)`, 'g'))].map(([, list = '']) =>
@@ -159,6 +159,6 @@ test('the columns that are archived are all that the tables have', async () => {
         .sort(),
     );
     expect(lists.length).toBeGreaterThan(0);
-    for (const list of lists) expect(list).toEqual(columns.map(({ name }) => name));
+    for (const list of lists) expect(list).toEqual(columns.map(({ name }) => name).sort());
   }
 });
