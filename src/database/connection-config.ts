@@ -26,7 +26,7 @@ interface MysqlDataSourceOptions extends Endpoint {
  * crosses our connections.
  * @throws InvalidOptionsError when the DataSource is not for MySQL or MariaDB
  */
-export function connectionConfig(dataSource: DataSource): PoolOptions {
+export function connectionConfig(dataSource: Pick<DataSource, 'options'>): PoolOptions {
   const options = dataSource.options as unknown as MysqlDataSourceOptions;
   if (options.type !== 'mysql' && options.type !== 'mariadb') {
     throw new InvalidOptionsError(

@@ -40,7 +40,8 @@ export class ControlPool {
   /** Since when somebody waits for a connection, longest first. */
   private readonly waitingSince = new Set<{ readonly since: number }>();
 
-  constructor(dataSource: DataSource, options: ControlPoolOptions) {
+  /** @param dataSource only its options are read */
+  constructor(dataSource: Pick<DataSource, 'options'>, options: ControlPoolOptions) {
     this.statementTimeoutMs = options.statementTimeoutMs ?? 10_000;
     this.pool = mysql.createPool({
       ...connectionConfig(dataSource),

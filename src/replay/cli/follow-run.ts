@@ -1,7 +1,7 @@
 import { pause } from '../../delivery/pause.js';
 import type { Run } from '../../delivery/runs/index.js';
 import { workRun } from '../../delivery/runs/index.js';
-import { newInstanceId } from '../../lease/index.js';
+import { newInstanceId } from '../../lease/instance-id.js';
 import type { Session } from './session.js';
 
 const lookMs = 500;

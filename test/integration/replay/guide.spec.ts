@@ -28,7 +28,7 @@ test('the example compiles in strict mode', async () => {
   });
   const { code } = await compiler.ended;
   expect([compiler.stdout, code]).toEqual(['', 0]);
-});
+}, 120_000);
 
 test('operations.ts: nobody 401, a viewer 403, an operator is in; the runbook runs what failed again', async () => {
   await database.query(
