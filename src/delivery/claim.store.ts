@@ -1,6 +1,7 @@
 import type { ControlConnection, ControlPool, Row } from '../database/index.js';
 import { type BoxTable, inLane } from './box-table.js';
 import type { DueMessage } from './candidate.js';
+import { type Crowd, exceptCrowds } from './crowd.js';
 import { type Completion, ofClaim, outcomeSet, outcomeValues } from './outcome-columns.js';
 import type { OutcomeRows, Send } from './outcome-writer.js';
 import { exceptKinds, type Kind } from './paused-kinds.js';
@@ -11,6 +12,8 @@ export interface BatchRequest {
   /** Due time to start at: entries that were consumed before, but which a long snapshot keeps, are not walked again. */
   readonly from: string;
   readonly except: readonly Kind[];
+  /** Order units that are left out while they are moved out of the queue. */
+  readonly crowds?: readonly Crowd[];
   readonly token: Buffer;
   readonly claimMs: number;
 }
@@ -66,15 +69,16 @@ export class ClaimStore implements OutcomeRows {
     request: BatchRequest,
     choose: (due: readonly DueMessage[], tx: ControlConnection) => Promise<Choice>,
   ): Promise<readonly DueMessage[]> {
-    const { lane, limit, from, except, token, claimMs } = request;
+    const { lane, limit, from, except, crowds = [], token, claimMs } = request;
     const within = inLane(this.table, lane);
-    const { sql, values } = exceptKinds(except);
+    const kinds = exceptKinds(except);
+    const units = exceptCrowds(this.table, crowds);
     const { name, id, words } = this.table;
     return this.pool.transaction(async (tx) => {
       const read = await tx.rows<DueMessage>(
-        `${this.dueSql} ${within.sql} ${sql}
+        `${this.dueSql} ${within.sql} ${kinds.sql} ${units.sql}
           ORDER BY m.next_attempt_at, m.${id} LIMIT ${Math.trunc(limit)} FOR UPDATE SKIP LOCKED`,
-        [from, ...within.values, ...values],
+        [from, ...within.values, ...kinds.values, ...units.values],
       );
       const { ids, claimant } = await choose(read, tx);
       if (ids.length > 0) {

@@ -30,8 +30,8 @@ interface Findings {
   readonly picks: Pick[];
   /** By kind: messages that cannot be handled now, and why. */
   readonly aside: Map<string, { readonly messages: DueMessage[]; readonly why: ClosedOff | 'unknown' }>;
-  /** By order unit: messages that wait for another one, `head`. */
-  readonly followers: Map<string, { readonly head: string; readonly messages: DueMessage[] }>;
+  /** By order unit: messages that wait for another one. */
+  readonly followers: Map<string, DueMessage[]>;
   needsQuiet: boolean;
 }
 
@@ -54,6 +54,7 @@ export class CompetingClaims {
       limit,
       from,
       except: this.parts.box.paused(),
+      crowds: this.parts.crowds.list(),
       token: newClaimToken(),
       claimMs,
     };
@@ -121,8 +122,8 @@ export class CompetingClaims {
       const isBehindHand = previous !== null && (behindHand.has(previous) || (!isPicked && isOurs(previous)));
       const isInTurn = previous === null || isPicked || (isBehindHand && !isSequenced(message));
       if (message.open !== null && previous !== null && (!isInTurn || (isBehindHand && isSequenced(message)))) {
-        const unit = found.followers.get(message.open) ?? { head: previous, messages: [] };
-        unit.messages.push(message);
+        const unit = found.followers.get(message.open) ?? [];
+        unit.push(message);
         found.followers.set(message.open, unit);
         continue;
       }
@@ -146,18 +147,20 @@ export class CompetingClaims {
     { aside, followers }: Findings,
     full: boolean,
   ): Promise<{ readonly any: boolean; readonly resumeInMs: number | null }> {
-    const { order, events, box } = this.parts;
+    const { order, crowds, events, box } = this.parts;
     let any = false;
     let resumeInMs: number | null = null;
-    for (const [open, { head, messages }] of followers) {
-      const sequenced = messages.some(isSequenced);
-      const moved = sequenced
-        ? await order.stepAsideThese(
-            open,
-            messages.map(({ id }) => id),
-          )
-        : await order.stepAside(open, head);
-      if (moved > 0) any = true;
+    for (const [open, messages] of followers) {
+      const ids = messages.map(({ id }) => id);
+      if (messages.some(isSequenced)) {
+        await order.stepAsideThese(open, ids);
+        any = true;
+        continue;
+      }
+      const from = ids.reduce((one, other) => (BigInt(other) < BigInt(one) ? other : one));
+      const step = await order.stepAside(open, from);
+      crowds.follow(open, from, step);
+      if (step.moved > 0) any = true;
     }
     for (const { messages, why } of aside.values()) {
       if (why !== 'unknown' && why.pace && !full) {

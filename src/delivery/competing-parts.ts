@@ -3,6 +3,7 @@ import type { MailroomEvents } from '../observability/index.js';
 import type { Candidate, DueMessage } from './candidate.js';
 import type { ClaimStore } from './claim.store.js';
 import type { HeldClaim } from './claims-in-hand.js';
+import type { Crowds } from './crowds.js';
 import type { EntityOrderStore } from './entity-order.store.js';
 import type { GroupLockStore } from './group-lock.store.js';
 import type { HandlerSession } from './handler-session.js';
@@ -38,6 +39,7 @@ export interface CompetingParts {
   readonly owner: string;
   readonly store: ClaimStore;
   readonly order: EntityOrderStore;
+  readonly crowds: Crowds;
   /** Null: nothing is handled in groups. */
   readonly groups: GroupLockStore | null;
   /** Null: the box is not ordered. */

@@ -74,6 +74,7 @@ export class CompetingRunner {
       end = await this.turn();
       await this.pump.idle();
     }
+    await this.parts.crowds.idle();
     if (!this.running) await this.sessions.close();
     return end !== 'stopped' && this.pump.claimed > before ? 'drained' : end;
   }
@@ -91,7 +92,7 @@ export class CompetingRunner {
       // A claim under way comes in first: what it brings is given back with the rest.
       await this.loop.stop();
       await this.turning?.catch(() => undefined);
-      await this.pump.stop();
+      await Promise.all([this.pump.stop(), this.parts.crowds.stop()]);
     } finally {
       clearTimeout(timer);
     }

@@ -4,6 +4,7 @@
  *   lane-round     take the lane's lease, then message by message until there is a reason to stop
  *   lane-queue     what is due, in order; followers of a waiting message step aside; unknown types, kinds behind an
  *                  open breaker and kinds at a limit are put off
+ *   crowds         moves order units with very many followers out of the queue, beside the consumer
  *   turn, reorder.store  whose turn it is in an entity whose source has a reorder window
  *   lane-attempt   claim, run the handler, choose the outcome
  *   lane-completion  write the outcome: with the handler's own writes in one commit, or by itself
@@ -44,6 +45,7 @@ export type {
 } from './competing-parts.js';
 export type { PassEnd } from './competing-pump.js';
 export { CompetingRunner } from './competing-runner.js';
+export { Crowds } from './crowds.js';
 export { EntityOrderStore, type SweepPosition } from './entity-order.store.js';
 export { GroupLockStore } from './group-lock.store.js';
 export { HandlerSession } from './handler-session.js';

@@ -2,6 +2,7 @@ import type { DataSource } from 'typeorm';
 import type { LeaseKeeper } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
 import type { ClosedOffKinds } from './closed-off-kinds.js';
+import type { Crowds } from './crowds.js';
 import type { EntityOrderStore } from './entity-order.store.js';
 import type { GroupLockStore } from './group-lock.store.js';
 import type { HandlerSession } from './handler-session.js';
@@ -34,6 +35,7 @@ export interface LaneParts {
   readonly keeper: LeaseKeeper;
   readonly store: LaneStore;
   readonly order: EntityOrderStore;
+  readonly crowds: Crowds;
   readonly recovery: RecoveryStore;
   readonly completion: LaneCompletion;
   readonly batches: LaneBatchStore;

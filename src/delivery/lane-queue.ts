@@ -1,6 +1,7 @@
 import type { MailroomEvents } from '../observability/index.js';
 import type { Candidate } from './candidate.js';
 import type { ClosedOffKinds } from './closed-off-kinds.js';
+import type { Crowds } from './crowds.js';
 import type { EntityOrderStore } from './entity-order.store.js';
 import type { LaneStore } from './lane.store.js';
 import type { ClosedOff, LaneBox, LaneHandler, Permit } from './lane-handler.js';
@@ -55,6 +56,7 @@ export class LaneQueue {
     private readonly box: LaneBox,
     private readonly unknown: UnknownTypes,
     private readonly closedOff: ClosedOffKinds,
+    private readonly crowds: Crowds,
     private readonly events: MailroomEvents,
   ) {
     this.turns = new LaneTurns(order.reorder);
@@ -162,7 +164,7 @@ export class LaneQueue {
   private async refill(running: Candidate | null): Promise<Candidate | undefined> {
     if (this.exhausted || ++this.reads > mostReads) return undefined;
     this.retriesTried.clear();
-    const rows = await this.store.readAhead(this.lane, readAheadSize, this.from, this.box.paused());
+    const rows = await this.store.readAhead(this.lane, readAheadSize, this.from, this.box.paused(), this.crowds.list());
     this.exhausted = rows.length < readAheadSize;
     this.from = rows[0]?.due ?? this.from;
     // The running message was claimed after it was read, so it cannot be among them; the check costs nothing.
@@ -229,7 +231,7 @@ export class LaneQueue {
     }
     if (open === null || previous === null || inWork.has(previous) || this.closed.has(previous)) return true;
     this.steppedAside.add(open);
-    await this.order.stepAside(open, previous);
+    this.crowds.follow(open, candidate.id, await this.order.stepAside(open, candidate.id));
     this.drop((other) => other.open === open);
     return false;
   }

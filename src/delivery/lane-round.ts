@@ -90,8 +90,8 @@ export class LaneRound implements LaneContext {
   }
 
   private async consume(lease: Lease, session: HandlerSession): Promise<RoundEnd> {
-    const { store, order, box, unknown, closedOff, events } = this.parts;
-    const queue = new LaneQueue(this.lane, store, order, box, unknown, closedOff, events);
+    const { store, order, box, unknown, closedOff, crowds, events } = this.parts;
+    const queue = new LaneQueue(this.lane, store, order, box, unknown, closedOff, crowds, events);
     const attempts = new LaneAttempt(this, lease, session, queue);
     const batches = new LaneBatch(this, lease, session, queue);
     const interrupted = AbortSignal.any([lease.signal, this.stopping]);

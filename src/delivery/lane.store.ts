@@ -3,6 +3,7 @@ import type { Lease } from '../lease/index.js';
 import type { BoxTable, StatusWords } from './box-table.js';
 import type { Candidate } from './candidate.js';
 import type { Claim, ClaimRequest } from './claim.js';
+import { type Crowd, exceptCrowds } from './crowd.js';
 import { NeighbourLookup, type Neighbours } from './neighbours.js';
 import { type Completion, ofClaim, outcomeSet, outcomeValues } from './outcome-columns.js';
 import type { OutcomeRows, Send } from './outcome-writer.js';
@@ -40,13 +41,21 @@ export class LaneStore implements OutcomeRows {
    * @param from due time to start at, as the database wrote it: entries that were consumed before, but which a long
    *   snapshot keeps in the index, are not walked again
    * @param except kinds that are left out
+   * @param crowds order units that are left out while they are moved out of the queue
    */
-  async readAhead(lane: number, limit: number, from: string, except: readonly Kind[] = []): Promise<Candidate[]> {
+  async readAhead(
+    lane: number,
+    limit: number,
+    from: string,
+    except: readonly Kind[] = [],
+    crowds: readonly Crowd[] = [],
+  ): Promise<Candidate[]> {
     const size = Math.trunc(limit);
-    const { sql, values } = exceptKinds(except);
+    const kinds = exceptKinds(except);
+    const units = exceptCrowds(this.table, crowds);
     const rows = await this.pool.rows<Candidate>(
-      `${this.readAheadSql} ${sql} ORDER BY m.next_attempt_at, m.${this.table.id} LIMIT ${size}`,
-      [lane, from, ...values],
+      `${this.readAheadSql} ${kinds.sql} ${units.sql} ORDER BY m.next_attempt_at, m.${this.table.id} LIMIT ${size}`,
+      [lane, from, ...kinds.values, ...units.values],
     );
     const neighbours = await this.neighbours.find(rows, size + 2);
     return rows.map((row) => ({ ...row, ...(neighbours.get(row.id) ?? alone) }));

@@ -5,6 +5,7 @@ import { applicationPoolSize, ControlPool, type Dialect, detectDialect, PacketLi
 import {
   type BoxTable,
   ClosedOffKinds,
+  Crowds,
   EntityOrderStore,
   findLanes,
   GroupLockStore,
@@ -117,6 +118,11 @@ export async function buildInbox(
     keeper: newKeeper(),
     store,
     order,
+    crowds: new Crowds(
+      order,
+      () => consumer.wakeAll(),
+      (error) => consumer.failed(null, error),
+    ),
     recovery: new RecoveryStore(pool, table, dispatcher),
     completion: new LaneCompletion(store, table.words),
     batches: new LaneBatchStore(pool, table),

@@ -89,13 +89,14 @@ export class CompetingConsumption implements Consumption {
 
 /** Unordered: the order of entities is not looked at. */
 export function competingParts(parts: LaneParts, pool: ControlPool, table: BoxTable): CompetingParts {
-  const { order, events, dataSource, newSession, keeper } = parts;
+  const { order, crowds, events, dataSource, newSession, keeper } = parts;
   const store = new ClaimStore(pool, table);
   return {
     box: competingBox(parts),
     owner: keeper.owner,
     store,
     order,
+    crowds,
     groups: parts.groups,
     neighbours: null,
     writer: new OutcomeWriter(store, table.words),

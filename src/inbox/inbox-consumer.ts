@@ -92,7 +92,8 @@ export class InboxConsumer {
     }
   }
 
-  private failed(lane: number | null, error: unknown): void {
+  /** Tells that a round, or work beside the rounds, failed. */
+  failed(lane: number | null, error: unknown): void {
     this.parts.events.emit({ name: 'round-failed', lane, error });
     const { message, code } = error as { message?: string; code?: string };
     this.logger.error({ msg: 'a round failed; the next one comes after a pause', lane, code, error: message });

@@ -56,8 +56,10 @@ export class OrderedConsumption implements Consumption {
     for (const runner of this.runners.values()) runner.wake();
   }
 
-  runOnce(): Promise<RoundEnd[]> {
-    return Promise.all([...this.runners.values()].map((runner) => runner.runOnce()));
+  async runOnce(): Promise<RoundEnd[]> {
+    const ends = await Promise.all([...this.runners.values()].map((runner) => runner.runOnce()));
+    await this.parts.crowds.idle();
+    return ends;
   }
 
   /** They are consumed until they are empty. */
@@ -90,7 +92,7 @@ export class OrderedConsumption implements Consumption {
     const timer = setTimeout(() => this.deadline.abort(new Error('the shutdown deadline has passed')), graceMs);
     try {
       const runners = [...this.runners.values()].map((runner) => runner.stop());
-      await Promise.all([...runners, this.sharing.stop()]);
+      await Promise.all([...runners, this.sharing.stop(), this.parts.crowds.stop()]);
       if (this.started && this.options.lanes > 1) await this.membership.leave();
     } finally {
       clearTimeout(timer);

@@ -5,6 +5,7 @@ import { ControlPool, detectDialect } from '../database/index.js';
 import {
   ClaimStore,
   type CompetingParts,
+  Crowds,
   EntityOrderStore,
   HandlerSession,
   NeighbourLookup,
@@ -74,6 +75,11 @@ export function buildOutbox(given: OutboxOptions, { dataSource, events, schedule
     owner: newInstanceId(),
     store,
     order,
+    crowds: new Crowds(
+      order,
+      () => relay.wake(),
+      (error) => relay.failed(error),
+    ),
     groups: null,
     neighbours: new NeighbourLookup(pool, outboxTable),
     writer: new OutcomeWriter(store, outboxTable.words),

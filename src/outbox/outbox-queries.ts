@@ -73,23 +73,30 @@ export class OutboxQueries {
   }
 
   async stats(): Promise<OutboxStats> {
-    const one = (words: string) =>
-      `(SELECT COUNT(*) FROM (SELECT 1 FROM outbox_message m FORCE INDEX (outbox_claim) WHERE ${words} LIMIT ${countTo + 1}) counted)`;
+    const first = (what: string, words: string) =>
+      `(SELECT ${what} FROM outbox_message m FORCE INDEX (outbox_claim) WHERE ${words} LIMIT ${countTo + 1})`;
+    const one = (words: string) => `(SELECT COUNT(*) FROM ${first('1', words)} counted)`;
+    // Attempts are not in the index: of those that are due, and of those that are not yet, the first are looked at.
+    const waiting = (words: string) =>
+      `(SELECT COUNT(*) AS n, COALESCE(SUM(tried), 0) AS tried
+          FROM ${first('m.attempts > 0 AS tried', `m.status = 'pending' AND m.next_attempt_at ${words} UTC_TIMESTAMP(3)`)} counted)`;
     const statuses = ['sending', 'sent', 'parked', 'held', 'dead'] as const;
     const [row] = await this.pool.rows<Row & Record<string, string | null>>(
       `SELECT ${statuses.map((status) => `${one(`m.status = '${status}'`)} AS ${status}`).join(', ')},
-              ${one("m.status = 'pending'")} AS waiting, ${one("m.status = 'pending' AND m.attempts > 0")} AS failed,
+              CAST(due.n AS CHAR) AS due, CAST(later.n AS CHAR) AS later, CAST(due.tried + later.tried AS CHAR) AS failed,
               CAST((SELECT TIMESTAMPDIFF(MICROSECOND, m.next_attempt_at, UTC_TIMESTAMP(3)) FROM outbox_message m FORCE INDEX (outbox_claim)
                      WHERE m.status = 'pending' AND m.next_attempt_at <= UTC_TIMESTAMP(3)
-                     ORDER BY m.next_attempt_at, m.id LIMIT 1) AS CHAR) AS oldest`,
+                     ORDER BY m.next_attempt_at, m.id LIMIT 1) AS CHAR) AS oldest
+         FROM ${waiting('<=')} due, ${waiting('>')} later`,
     );
     const capped = (value: unknown) => ({ count: Math.min(countTo, Number(value)), more: Number(value) > countTo });
+    const [due, later] = [Number(row?.due), Number(row?.later)];
     const failed = capped(row?.failed);
-    const waiting = capped(row?.waiting);
     return {
       counts: {
-        pending: { count: Math.max(0, waiting.count - failed.count), more: waiting.more },
-        failed,
+        pending: { ...capped(due + later - Number(row?.failed)), more: due + later > countTo },
+        // Where not all were looked at there may be more.
+        failed: { ...failed, more: failed.more || due > countTo || later > countTo },
         sending: capped(row?.sending),
         sent: capped(row?.sent),
         parked: capped(row?.parked),

@@ -147,7 +147,8 @@ export class Relay {
     };
   }
 
-  private failed(error: unknown): void {
+  /** Tells that a pass, or work beside it, failed. */
+  failed(error: unknown): void {
     this.relay.events.emit({ name: 'relay-failed', error });
     const { message, code } = error as { message?: string; code?: string };
     this.logger.error({ msg: 'a pass failed; the next one comes after a pause', code, error: message });

@@ -14,7 +14,6 @@
  *
  * A key that the sender repeats is known as long as its row is there: the retention of `success` is the dedup window.
  */
-export { BatchPace } from './batch-pace.js';
 export { MessagePurge, type MessagePurgeRule } from './message-purge.store.js';
 export type { PurgeJob, PurgeStep } from './purge-job.js';
 export { RetentionModule } from './retention.module.js';

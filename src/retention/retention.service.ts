@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import { pause } from '../delivery/pause.js';
 import type { Lease, LeaseKeeper } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
-import { BatchPace } from './batch-pace.js';
+import { BatchPace } from '../schedule/index.js';
 import type { PurgeJob } from './purge-job.js';
 
 /** What one pass took out of one table. */

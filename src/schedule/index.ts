@@ -1,5 +1,8 @@
 /**
  * Loops with a fixed pause after each pass (not an interval, so passes never overlap), visible in the application's
  * SchedulerRegistry. A loop never dies: what a pass throws is reported, a pass that hangs is left behind.
+ *
+ * Work in the background that goes batch by batch finds its size and its rests with `BatchPace`.
  */
+export { BatchPace } from './batch-pace.js';
 export { FixedDelayLoop, type FixedDelayLoopOptions } from './fixed-delay-loop.js';

@@ -1,6 +1,6 @@
 import { type Connection, createConnection } from 'mysql2/promise';
 import { DataSource } from 'typeorm';
-import { type ControlConnection, ControlPool, type Row, type StatementResult } from '../../src/database/index.js';
+import { type ControlConnection, ControlPool } from '../../src/database/index.js';
 import type { TestDatabase } from './database.js';
 
 export interface Statement {
@@ -15,37 +15,44 @@ export interface PlanStep {
   readonly Extra: string | null;
 }
 
-/** Notes every statement that goes through it. */
+/** Notes every statement that goes through it, but for those that begin and end transactions. */
 export class NotingPool extends ControlPool {
   readonly statements: Statement[] = [];
   /** Asked before a write is carried out: afterwards its rows do not match any more. */
   before: ((statement: Statement) => Promise<void>) | undefined;
+  /** Asked before a read is carried out. */
+  beforeRead: ((statement: Statement) => Promise<void>) | undefined;
 
-  override async execute(sql: string, values: readonly unknown[] = []): Promise<StatementResult> {
-    this.statements.push({ sql, values });
-    await this.before?.({ sql, values });
-    return super.execute(sql, values);
+  override withConnection<T>(work: (connection: ControlConnection) => Promise<T>): Promise<T> {
+    return super.withConnection((connection) => work(this.noting(connection)));
   }
 
-  override rows<T extends Row>(sql: string, values: readonly unknown[] = []): Promise<T[]> {
-    this.statements.push({ sql, values });
-    return super.rows<T>(sql, values);
-  }
-
-  override transaction<T>(work: (tx: ControlConnection) => Promise<T>): Promise<T> {
-    return super.transaction((tx) => {
-      const noting = Object.create(tx) as ControlConnection;
-      noting.rows = (sql, values = []) => {
-        this.statements.push({ sql, values });
-        return tx.rows(sql, values);
-      };
-      noting.query = async (sql, values = []) => {
-        this.statements.push({ sql, values });
-        await this.before?.({ sql, values });
-        return tx.query(sql, values);
-      };
-      return work(noting);
-    });
+  private noting(connection: ControlConnection): ControlConnection {
+    const noting = Object.create(connection) as ControlConnection;
+    const note = async (statement: Statement, isRead: boolean) => {
+      this.statements.push(statement);
+      await (isRead ? this.beforeRead : this.before)?.(statement);
+    };
+    noting.rows = async (sql, values = []) => {
+      await note({ sql, values }, true);
+      return connection.rows(sql, values);
+    };
+    noting.queryRows = async (sql, values = []) => {
+      await note({ sql, values }, true);
+      return connection.queryRows(sql, values);
+    };
+    noting.execute = async (sql, values = []) => {
+      await note({ sql, values }, false);
+      return connection.execute(sql, values);
+    };
+    noting.query = async (sql, values = []) => {
+      await note({ sql, values }, false);
+      return connection.query(sql, values);
+    };
+    noting.begin = () => connection.begin();
+    noting.commit = () => connection.commit();
+    noting.rollback = () => connection.rollback();
+    return noting;
   }
 }
 

@@ -1,163 +1,117 @@
-import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
-import { type InboxApp, startInboxApp } from '../../support/inbox-app.js';
-import { numbers } from '../../support/plans.js';
 import { median, milliseconds, rotated } from '../harness/figures.js';
-import { atMost, type BenchContext, type Part, type Target } from '../harness/part.js';
+import { atMost, type Part, type PartReport, type Table, type Target } from '../harness/part.js';
+import { heapInUse } from '../scale/heap.js';
+import { type Costs, measure } from '../scale/measure.js';
+import { batch, type Prepared, prepare } from '../scale/prepare.js';
+import { settle } from '../scale/settle.js';
+import { variants } from '../scale/variants.js';
 
-/** Messages handled in each measurement. */
-const batch = 200;
+type Measured = Prepared & { readonly rounds: Costs[] };
 
-interface Variant {
-  readonly name: string;
-  readonly finished: number;
-  /** Due messages of a type that is handled, in another lane order than those measured: they wait behind them. */
-  readonly pending: number;
-  /** What stands at the head of the queue. */
-  readonly mass: { readonly type: string; readonly count: number; readonly entity: boolean } | null;
-}
+const mebibyte = 2 ** 20;
+/** What a message, a push or `stats()` may cost beside many rows, in times of what it costs beside few. */
+const atMostTimes = 1.3;
 
-interface Prepared {
-  readonly variant: Variant;
-  readonly app: InboxApp;
-  readonly database: TestDatabase;
-  /** How long it took until the mass was out of the way. */
-  readonly asideMs: number;
-  readonly times: number[];
-  close(): Promise<void>;
-}
-
-/** Whether many finished rows, a backlog, or a mass that cannot be handled makes a message dearer. */
+/** Whether many finished rows, a backlog, a hot entity, or a mass that cannot be handled makes anything dearer. */
 export const part: Part = {
-  about: 'what a message costs beside many others: a no-op handler, one lane, each message with its own commit',
-  async run(context) {
-    const prepared: Prepared[] = [];
+  about: 'what a message, a push and stats() cost beside many others: a no-op handler, one lane, a commit for each',
+  async run({ length, log }) {
+    const prepared: Measured[] = [];
     try {
-      for (const variant of variants(context.length)) {
-        context.log(`scale: ${variant.name} is prepared`);
-        prepared.push(await prepare(variant));
+      for (const variant of variants(length)) {
+        log(`scale: ${variant.name} is prepared`);
+        prepared.push({ ...(await prepare(variant)), rounds: [] });
       }
-      const rounds = context.length === 'quick' ? 2 : 7;
+      const [first] = prepared;
+      if (first) await settle(first.database);
+      const rounds = length === 'quick' ? 2 : 7;
+      const heaps: number[] = [];
       for (let round = 0; round < rounds; round++) {
-        context.log(`scale: round ${round + 1} of ${rounds}`);
-        for (const one of rotated(prepared, round)) one.times.push(await measure(one));
+        log(`scale: round ${round + 1} of ${rounds}`);
+        for (const one of rotated(prepared, round)) one.rounds.push(await measure(one));
+        heaps.push(heapInUse());
       }
-      return report(prepared);
+      return report(prepared, heaps);
     } finally {
       for (const one of prepared) await one.close();
     }
   },
 };
 
-function variants(length: BenchContext['length']): Variant[] {
-  const [large, mass] =
-    length === 'quick' ? [20_000, 2_000] : length === 'full' ? [10_000_000, 100_000] : [1_000_000, 100_000];
-  const of = (type: string, entity = false) => ({ type, count: mass, entity });
-  return [
-    { name: '1,000 finished', finished: 1_000, pending: 0, mass: null },
-    { name: `${large.toLocaleString('en-US')} finished`, finished: large, pending: 0, mass: null },
-    { name: `${mass.toLocaleString('en-US')} waiting`, finished: 1_000, pending: mass, mass: null },
-    { name: 'a mass of an unknown type', finished: 1_000, pending: 0, mass: of('nobody') },
-    { name: 'a mass behind an open breaker', finished: 1_000, pending: 0, mass: of('broken') },
-    { name: 'a mass of one blocked entity', finished: 1_000, pending: 0, mass: of('stuck', true) },
-  ];
-}
-
-async function prepare(variant: Variant): Promise<Prepared> {
-  const database = await migrated(await createTestDatabase('bench_scale'));
-  const fill = async (type: string, status: string, count: number, age: string, open = 'NULL') => {
-    for (let done = 0; done < count; done += 10_000) {
-      await database.query(
-        `INSERT INTO inbox_message (source, type, open_entity, body, status, next_attempt_at, received_at)
-         SELECT 'test', '${type}', ${open}, '{"type":"${type}"}', '${status}', UTC_TIMESTAMP(3) - INTERVAL ${age}, UTC_TIMESTAMP(3)
-           FROM ${numbers(done, Math.min(10_000, count - done))}`,
-      );
-    }
-  };
-  await fill('work', 'success', variant.finished, '3 HOUR');
-  if (variant.mass)
-    await fill(
-      variant.mass.type,
-      'pending',
-      variant.mass.count,
-      '2 HOUR',
-      variant.mass.entity ? '17446744073709551615' : 'NULL',
-    );
-  // Younger than what is measured, which is stored with an older due time.
-  await fill('work', 'pending', variant.pending, '1 SECOND');
-  await database.query('ANALYZE TABLE inbox_message');
-  const app = await startInboxApp(database, {
-    handlers: {
-      work: () => undefined,
-      broken: [{ maxRetry: 100, backoff: ['1h'] }, () => Promise.reject(new Error('away'))],
-      stuck: [{ maxRetry: 100, backoff: ['1h'] }, () => Promise.reject(new Error('stuck'))],
-    },
-    inbox: { batchSize: batch, breaker: { minimumCalls: 5, openFor: '1h', window: '1h' } },
-  });
-  const startedAt = performance.now();
-  if (variant.mass) await standAside(app, database, variant.mass.type);
+function report(prepared: readonly Measured[], heaps: readonly number[]): PartReport {
   return {
-    variant,
-    app,
-    database,
-    asideMs: performance.now() - startedAt,
-    times: [],
-    async close() {
-      await app.close();
-      await database.drop();
-    },
-  };
-}
-
-/** Rounds until nothing of the mass is due any more. */
-async function standAside({ inbox }: InboxApp, database: TestDatabase, type: string): Promise<void> {
-  for (let round = 0; round < 1_000; round++) {
-    await inbox.runOnce();
-    const due = await database.query(
-      "SELECT id FROM inbox_message WHERE type = ? AND status = 'pending' AND next_attempt_at <= UTC_TIMESTAMP(3) LIMIT 1",
-      [type],
-    );
-    if (due.length === 0) return;
-  }
-  throw new Error(`the mass of type ${type} did not get out of the way`);
-}
-
-/** Milliseconds for each of the messages that one round handles. */
-async function measure({ app, database }: Prepared): Promise<number> {
-  await database.query(
-    `INSERT INTO inbox_message (source, type, body, status, next_attempt_at, received_at)
-     SELECT 'test', 'work', '{"type":"work"}', 'pending', UTC_TIMESTAMP(3) - INTERVAL 1 HOUR, UTC_TIMESTAMP(3) FROM ${numbers(0, batch)}`,
-  );
-  const before = app.events('succeeded').length;
-  const startedAt = performance.now();
-  await app.inbox.runOnce();
-  const took = performance.now() - startedAt;
-  const handled = app.events('succeeded').length - before;
-  if (handled !== batch) throw new Error(`a round handled ${handled} messages, not ${batch}`);
-  return took / handled;
-}
-
-function report(prepared: readonly Prepared[]) {
-  const [smallest] = prepared;
-  const ratioTo = (one: Prepared) =>
-    smallest ? median(one.times.map((time, round) => time / (smallest.times[round] ?? Number.NaN))) : Number.NaN;
-  const targets: Target[] = prepared
-    .slice(1)
-    .map((one) => atMost(`${one.variant.name} / 1,000 finished, time for a message`, 1.3, ratioTo(one)));
-  return {
-    tables: [
-      {
-        title: `${batch} messages a round, medians of ${smallest?.times.length ?? 0} rounds in turns`,
-        columns: ['', 'a message', 'beside the smallest', 'until the mass stood aside'],
-        rows: prepared.map((one) => [
-          one.variant.name,
-          milliseconds(median(one.times)),
-          ratioTo(one).toFixed(2),
-          one.variant.mass ? milliseconds(one.asideMs) : '',
-        ]),
-      },
-    ],
-    targets,
+    tables: [costTable(prepared), asideTable(prepared), heapTable(heaps)],
+    targets: [...costTargets(prepared), ...heapTargets(heaps)],
     verdicts: [{ name: 'every round handled what was due', ok: true, detail: `${prepared.length} variants` }],
-    figures: prepared.map(({ variant, times, asideMs }) => ({ ...variant, times, asideMs })),
+    figures: { variants: prepared.map(({ variant, rounds, aside }) => ({ ...variant, rounds, aside })), heaps },
   };
+}
+
+/** The smallest of its kind; a hot entity and a mass stand beside the smallest of all. */
+function smallestOf(one: Measured, prepared: readonly Measured[]): Measured | undefined {
+  return (
+    prepared.find(({ variant }) => variant.group === one.variant.group && one.variant.group === 'waiting') ??
+    prepared[0]
+  );
+}
+
+/** The median of the rounds' ratios: what disturbs the machine for longer than a round disturbs both. */
+function ratio(one: Measured, smallest: Measured | undefined, cost: keyof Costs): number {
+  return median(one.rounds.map((round, at) => round[cost] / (smallest?.rounds[at]?.[cost] ?? Number.NaN)));
+}
+
+function costTable(prepared: readonly Measured[]): Table {
+  const cell = (one: Measured, cost: keyof Costs) => [
+    milliseconds(median(one.rounds.map((round) => round[cost]))),
+    ratio(one, smallestOf(one, prepared), cost).toFixed(2),
+  ];
+  return {
+    title: `${batch} messages, 100 pushes and 5 stats() a round, medians of ${prepared[0]?.rounds.length ?? 0} rounds in turns`,
+    columns: ['beside', 'a message', 'ratio', 'a push', 'ratio', 'stats()', 'ratio'],
+    rows: prepared.map((one) => [
+      one.variant.name,
+      ...cell(one, 'claim'),
+      ...cell(one, 'intake'),
+      ...cell(one, 'stats'),
+    ]),
+  };
+}
+
+function asideTable(prepared: readonly Measured[]): Table {
+  const masses = prepared.flatMap(({ variant, aside }) => (aside ? [{ variant, aside }] : []));
+  return {
+    title: 'While a mass stands aside: from the receipt of another message to its handler',
+    columns: ['', 'the mass took', 'messages', 'median', 'longest'],
+    rows: masses.map(({ variant, aside: { tookMs, latenciesMs } }) => [
+      variant.name,
+      `${(tookMs / 1_000).toFixed(1)} s`,
+      `${latenciesMs.length}`,
+      milliseconds(median(latenciesMs)),
+      milliseconds(Math.max(...latenciesMs)),
+    ]),
+  };
+}
+
+function heapTable(heaps: readonly number[]): Table {
+  return {
+    title: 'Heap in use after a round, all variants in one process',
+    columns: ['round', 'heap'],
+    rows: heaps.map((bytes, round) => [`${round + 1}`, `${(bytes / mebibyte).toFixed(1)} MiB`]),
+  };
+}
+
+function costTargets(prepared: readonly Measured[]): Target[] {
+  const names = { claim: 'a message', intake: 'a push', stats: 'stats()' } as const;
+  return prepared.flatMap((one) => {
+    const smallest = smallestOf(one, prepared);
+    if (!smallest || smallest === one) return [];
+    return (['claim', 'intake', 'stats'] as const).map((cost) =>
+      atMost(`${one.variant.name} / ${smallest.variant.name}, ${names[cost]}`, atMostTimes, ratio(one, smallest, cost)),
+    );
+  });
+}
+
+function heapTargets(heaps: readonly number[]): Target[] {
+  const [first, last] = [heaps[0], heaps.at(-1)];
+  return [atMost('heap after the last round / after the first', 1.1, first && last ? last / first : null)];
 }

@@ -15,6 +15,8 @@ import { numbers, PlanWatch } from '../../support/plans.js';
 const sent = Number(process.env.SENT ?? 40_000);
 const hot = Number(process.env.HOT ?? 20_000);
 const batch = 100;
+/** stats() counts 10,001 of each of seven kinds at most: each is read from the index and once more where it is counted. */
+const mostCounted = 2 * 7 * 10_001 + 100;
 const hotUnit = '17446744073709551615';
 
 let database: TestDatabase;
@@ -81,11 +83,20 @@ test('a claim of one key with many messages reads twice the batch and looks the 
 
 test('followers step aside and come back in bounded steps', async () => {
   const order = new EntityOrderStore(watch.pool, outboxTable);
-  const [head] = await database.query<{ id: number }>('SELECT MIN(id) AS id FROM outbox_message WHERE open_unit = ?', [
-    hotUnit,
-  ]);
-  const aside = await watch.noted(() => order.stepAside(hotUnit, String(head?.id)));
-  await watch.expectCheap(aside.slice(0, 1), 1_100);
+  const [second] = await database.query<{ id: string }>(
+    'SELECT CAST(MIN(id) + 1 AS CHAR) AS id FROM outbox_message WHERE open_unit = ?',
+    [hotUnit],
+  );
+  let from = second?.id ?? '';
+  // Also behind thousands that have stepped aside already.
+  for (let step = 0; step < 10; step++) {
+    const aside = await watch.noted(async () => {
+      const { moved, last } = await order.stepAside(hotUnit, from);
+      expect(moved).toBe(500);
+      from = last ?? '';
+    });
+    await watch.expectCheap(aside.slice(0, 1), 1_100);
+  }
   await watch.expectCheap(await watch.noted(() => order.comeBackAll([hotUnit])), 10);
   await watch.expectCheap(await watch.noted(() => order.repair(null, 500)), 1_100);
 });
@@ -99,6 +110,6 @@ test('recovery, the re-check and stats stay in the claim index, look-ups in thei
   await watch.expectCheap(await watch.noted(() => queries.find({ id: 's1' })), 10);
   for (const statement of await watch.noted(() => queries.stats())) {
     for (const step of await watch.plan(statement)) expect(step.Extra ?? '').not.toMatch(/filesort/);
-    expect(await watch.rowsRead(statement)).toBeLessThan(2 * 7 * 10_001 + 100);
+    expect(await watch.rowsRead(statement)).toBeLessThan(mostCounted);
   }
 });

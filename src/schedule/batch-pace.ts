@@ -3,16 +3,22 @@ const slowMs = 250;
 /** One that is quicker leaves room for a larger one. */
 const quickMs = 100;
 const fewest = 10;
-/** Rest after a batch, in times of its own length: retention gets a third of the time at most. */
-const restFactor = 2;
 const longestRestMs = 2_000;
 
 /** How large the next batch is, and how long to rest before it. */
 export class BatchPace {
   private size: number;
 
-  constructor(private readonly largest: number) {
-    this.size = largest;
+  /**
+   * @param first size of the first batch
+   * @param restFactor rest after a batch, in times of its own length; with 2 the work gets a third of the time at most
+   */
+  constructor(
+    private readonly largest: number,
+    first = largest,
+    private readonly restFactor = 2,
+  ) {
+    this.size = first;
   }
 
   get limit(): number {
@@ -23,7 +29,7 @@ export class BatchPace {
   took(ms: number): number {
     if (ms > slowMs) this.shrink();
     else if (ms < quickMs) this.size = Math.min(this.largest, this.size * 2);
-    return Math.min(longestRestMs, ms * restFactor);
+    return Math.min(longestRestMs, ms * this.restFactor);
   }
 
   failed(): void {

@@ -1,4 +1,4 @@
-import { BatchPace } from '../../../src/retention/batch-pace.js';
+import { BatchPace } from '../../../src/schedule/batch-pace.js';
 
 test('batches shrink while they are slow or fail, grow back when they are quick, and rest twice their time', () => {
   const pace = new BatchPace(500);
