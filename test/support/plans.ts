@@ -9,9 +9,11 @@ export interface Statement {
 }
 
 export interface PlanStep {
+  readonly select_type: string | null;
   readonly table: string | null;
   readonly type: string | null;
   readonly key: string | null;
+  readonly rows: number | string | null;
   readonly Extra: string | null;
 }
 
