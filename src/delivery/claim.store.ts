@@ -12,7 +12,7 @@ export interface BatchRequest {
   /** Due time to start at: entries that were consumed before, but which a long snapshot keeps, are not walked again. */
   readonly from: string;
   readonly except: readonly Kind[];
-  /** Order units that are left out while they are moved out of the queue. */
+  /** Left out while they are moved out of the queue. */
   readonly crowds?: readonly Crowd[];
   readonly token: Buffer;
   readonly claimMs: number;
@@ -72,7 +72,7 @@ export class ClaimStore implements OutcomeRows {
     const { lane, limit, from, except, crowds = [], token, claimMs } = request;
     const within = inLane(this.table, lane);
     const kinds = exceptKinds(except);
-    const units = exceptCrowds(this.table, crowds);
+    const units = exceptCrowds(this.table, lane, crowds);
     const { name, id, words } = this.table;
     return this.pool.transaction(async (tx) => {
       const read = await tx.rows<DueMessage>(

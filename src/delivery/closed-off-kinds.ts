@@ -1,3 +1,4 @@
+import type { Crowds } from './crowds.js';
 import type { ClosedOff } from './lane-handler.js';
 import type { PutOffStore } from './put-off.store.js';
 
@@ -24,15 +25,21 @@ export class ClosedOffKinds {
 
   constructor(
     private readonly store: PutOffStore,
+    private readonly crowds: Crowds,
     private readonly now: () => number = () => performance.now(),
   ) {}
 
   /** Puts off one batch of due messages of the kind, no attempt counted; returns how many. */
-  async putOff(lane: number, source: string, type: string, { retryInMs, pace }: ClosedOff): Promise<number> {
-    if (!pace) return this.store.putOff(lane, source, type, retryInMs);
+  async putOff(lane: number, source: string, type: string, { retryInMs, pace, reason }: ClosedOff): Promise<number> {
+    if (!pace) {
+      const putOff = (limit?: number) => this.store.putOff(lane, source, type, retryInMs, { limit });
+      const count = await putOff();
+      this.crowds.followType({ lane, source, type, reason }, count, putOff);
+      return count;
+    }
     const delayMs = pace.delayMs();
     const { spacingMs } = pace;
-    const count = await this.store.putOff(lane, source, type, delayMs, spacingMs);
+    const count = await this.store.putOff(lane, source, type, delayMs, { spacingMs });
     if (count === 0) return 0;
     pace.planned(delayMs, count);
     const fromMs = this.now() + delayMs + roundingMs;

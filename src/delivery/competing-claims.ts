@@ -5,6 +5,7 @@ import { newClaimToken } from './claim-token.js';
 import type { ClaimsInHand } from './claims-in-hand.js';
 import type { CompetingOptions, CompetingParts, InHand } from './competing-parts.js';
 import type { ClosedOff, LaneHandler, Permit } from './lane-handler.js';
+import { unknownReason } from './unknown-types.js';
 
 /** What one look at a lane brought. */
 export interface ClaimedBatch {
@@ -159,7 +160,7 @@ export class CompetingClaims {
       }
       const from = ids.reduce((one, other) => (BigInt(other) < BigInt(one) ? other : one));
       const step = await order.stepAside(open, from);
-      crowds.follow(open, from, step);
+      crowds.followUnit(open, from, step);
       if (step.moved > 0) any = true;
     }
     for (const { messages, why } of aside.values()) {
@@ -171,7 +172,7 @@ export class CompetingClaims {
       const [first] = messages;
       if (count === 0 || !first) continue;
       any = true;
-      const reason = why === 'unknown' ? 'no handler in this instance' : why.reason;
+      const reason = why === 'unknown' ? unknownReason : why.reason;
       events.emit({ name: 'put-off', source: first.source, type: first.type, count, reason });
     }
     return { any, resumeInMs };

@@ -3,16 +3,35 @@ import type { Crowd } from './crowd.js';
 import type { Aside, EntityOrderStore } from './entity-order.store.js';
 import { pause } from './pause.js';
 
-interface Moving extends Crowd {
-  /** The last message that stepped aside. */
-  readonly last: string;
-  /** The message that the others wait for. */
-  readonly head: string | null;
+export interface CrowdListener {
+  /** A crowd is read again: it is out of the way, or waits no more. */
+  ended(): void;
+  /** Messages of a type were put off. */
+  putOff(what: {
+    readonly source: string;
+    readonly type: string;
+    readonly count: number;
+    readonly reason: string;
+  }): void;
+  failed(error: unknown): void;
 }
+
+/** A type in a lane, and why its messages cannot be handled. */
+export interface ClosedOffType {
+  readonly lane: number;
+  readonly source: string;
+  readonly type: string;
+  readonly reason: string;
+}
+
+/** Moves up to `limit` messages of a crowd; false: it is no crowd any more. */
+type Step = (limit: number) => Promise<boolean>;
 
 /** Each of them makes every read longer by a condition. Those beyond it are moved by the readers, step by step. */
 const mostCrowds = 20;
 const firstStep = 500;
+/** Where fewer of those looked at are of the type, the others are near enough to be reached step by step. */
+const most = 0.5;
 /** Larger steps would hold their locks for longer, and fill the binary log with one transaction. */
 const largestStep = 5_000;
 /** It rests as long as it works. */
@@ -23,28 +42,47 @@ const restFactor = 1;
  * without them. Nothing is lost with the process: what was not moved is still in the queue, and is met again.
  */
 export class Crowds {
-  private readonly moving = new Map<string, Moving>();
+  private readonly moving = new Map<string, { readonly crowd: Crowd; readonly step: Step }>();
   private readonly stopping = new AbortController();
   private turning: Promise<void> | undefined;
 
   constructor(
     private readonly order: Pick<EntityOrderStore, 'stepAside'>,
-    /** A crowd is read again: it is out of the way, or waits no more. */
-    private readonly onEnd: () => void,
-    private readonly onError: (error: unknown) => void,
+    private readonly listener: CrowdListener,
   ) {}
 
   /** Left out when the queue is read. */
   list(): readonly Crowd[] {
-    return [...this.moving.values()];
+    return [...this.moving.values()].map(({ crowd }) => crowd);
   }
 
-  /** After a first step, from message `from` on: goes on where it ended, if there is more. */
-  follow(open: string, from: string, { more, last, head }: Aside): void {
-    if (!more || last === null || this.stopping.signal.aborted || this.moving.size >= mostCrowds) return;
-    if (this.moving.has(open)) return;
-    this.moving.set(open, { open, from, last, head });
-    this.start();
+  /** After a first step with an order unit, from message `from` on: goes on where that ended, if there is more. */
+  followUnit(open: string, from: string, { more, last, head }: Aside): void {
+    if (!more || last === null) return;
+    let after = last;
+    this.follow({ kind: 'unit', open, from }, async (limit) => {
+      const aside = await this.order.stepAside(open, after, limit);
+      after = aside.last ?? after;
+      // With another head it may be somebody's turn; whoever still waits is met again.
+      return aside.more && aside.head === head;
+    });
+  }
+
+  /**
+   * After `moved` messages of a type were put off: goes on with `putOff`, if they were most of those that it looked at.
+   * `putOff` looks at the first `limit` due messages of the lane and returns how many it moved.
+   */
+  followType(
+    { lane, source, type, reason }: ClosedOffType,
+    moved: number,
+    putOff: (limit: number) => Promise<number>,
+  ): void {
+    if (moved < firstStep * most) return;
+    this.follow({ kind: 'type', lane, source, type }, async (limit) => {
+      const count = await putOff(limit);
+      if (count > 0) this.listener.putOff({ source, type, count, reason });
+      return count >= limit * most;
+    });
   }
 
   /** Resolves when no crowd is being moved. */
@@ -56,6 +94,13 @@ export class Crowds {
   async stop(): Promise<void> {
     this.stopping.abort();
     await this.turning;
+  }
+
+  private follow(crowd: Crowd, step: Step): void {
+    const key = JSON.stringify(crowd.kind === 'unit' ? [crowd.open] : [crowd.lane, crowd.source, crowd.type]);
+    if (this.stopping.signal.aborted || this.moving.size >= mostCrowds || this.moving.has(key)) return;
+    this.moving.set(key, { crowd, step });
+    this.start();
   }
 
   private start(): void {
@@ -70,30 +115,25 @@ export class Crowds {
   private async turn(): Promise<void> {
     const pace = new BatchPace(largestStep, firstStep, restFactor);
     while (this.moving.size > 0 && !this.stopping.signal.aborted) {
-      for (const crowd of this.moving.values()) {
+      for (const [key, { step }] of this.moving) {
         const startedAt = performance.now();
-        await this.step(crowd, pace);
+        if (!(await this.step(step, pace))) {
+          this.moving.delete(key);
+          this.listener.ended();
+        }
         await pause(pace.took(performance.now() - startedAt), this.stopping.signal);
         if (this.stopping.signal.aborted) break;
       }
     }
   }
 
-  private async step(crowd: Moving, pace: BatchPace): Promise<void> {
+  private async step(step: Step, pace: BatchPace): Promise<boolean> {
     try {
-      const { more, last, head } = await this.order.stepAside(crowd.open, crowd.last, pace.limit);
-      // With another head it may be somebody's turn; whoever still waits is met again.
-      if (more && last !== null && head === crowd.head) this.moving.set(crowd.open, { ...crowd, last });
-      else this.end(crowd);
+      return await step(pace.limit);
     } catch (error) {
       pace.failed();
-      this.end(crowd);
-      this.onError(error);
+      this.listener.failed(error);
+      return false;
     }
-  }
-
-  private end({ open }: Crowd): void {
-    this.moving.delete(open);
-    this.onEnd();
   }
 }

@@ -6,7 +6,7 @@ import type { EntityOrderStore } from './entity-order.store.js';
 import type { LaneStore } from './lane.store.js';
 import type { ClosedOff, LaneBox, LaneHandler, Permit } from './lane-handler.js';
 import { LaneTurns } from './lane-turns.js';
-import type { UnknownTypes } from './unknown-types.js';
+import { type UnknownTypes, unknownReason } from './unknown-types.js';
 
 /** Messages read ahead in one query. */
 const readAheadSize = 50;
@@ -231,7 +231,7 @@ export class LaneQueue {
     }
     if (open === null || previous === null || inWork.has(previous) || this.closed.has(previous)) return true;
     this.steppedAside.add(open);
-    this.crowds.follow(open, candidate.id, await this.order.stepAside(open, candidate.id));
+    this.crowds.followUnit(open, candidate.id, await this.order.stepAside(open, candidate.id));
     this.drop((other) => other.open === open);
     return false;
   }
@@ -246,7 +246,7 @@ export class LaneQueue {
   private async setAside({ source, type }: Candidate): Promise<void> {
     const count = await this.unknown.meet(this.lane, source, type);
     this.yieldLane = true;
-    if (count > 0) this.events.emit({ name: 'put-off', source, type, count, reason: 'no handler in this instance' });
+    if (count > 0) this.events.emit({ name: 'put-off', source, type, count, reason: unknownReason });
     this.drop((other) => other.source === source && other.type === type);
     if (count === 0) this.exhausted = true;
   }

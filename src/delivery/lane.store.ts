@@ -41,7 +41,7 @@ export class LaneStore implements OutcomeRows {
    * @param from due time to start at, as the database wrote it: entries that were consumed before, but which a long
    *   snapshot keeps in the index, are not walked again
    * @param except kinds that are left out
-   * @param crowds order units that are left out while they are moved out of the queue
+   * @param crowds left out while they are moved out of the queue
    */
   async readAhead(
     lane: number,
@@ -52,7 +52,7 @@ export class LaneStore implements OutcomeRows {
   ): Promise<Candidate[]> {
     const size = Math.trunc(limit);
     const kinds = exceptKinds(except);
-    const units = exceptCrowds(this.table, crowds);
+    const units = exceptCrowds(this.table, lane, crowds);
     const rows = await this.pool.rows<Candidate>(
       `${this.readAheadSql} ${kinds.sql} ${units.sql} ORDER BY m.next_attempt_at, m.${this.table.id} LIMIT ${size}`,
       [lane, from, ...kinds.values, ...units.values],

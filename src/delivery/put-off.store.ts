@@ -17,12 +17,18 @@ export class PutOffStore {
   ) {}
 
   /**
-   * Puts off the messages of one kind among the first 500 that are due in a lane; returns how many.
+   * Puts off the messages of one kind among the first ones that are due in a lane, 500 unless told; returns how many.
    * Locks: the messages by primary key, in order. Index: the claim index to find them.
    * @param spacingMs how far apart they fall due, in the order in which they were due; 0: together
    */
-  async putOff(lane: number, source: string, type: string, delayMs: number, spacingMs = 0): Promise<number> {
-    const due = await this.due(lane);
+  async putOff(
+    lane: number,
+    source: string,
+    type: string,
+    delayMs: number,
+    { spacingMs = 0, limit = stepSize }: { readonly spacingMs?: number; readonly limit?: number | undefined } = {},
+  ): Promise<number> {
+    const due = await this.due(lane, limit);
     return this.move(due.filter(isKind(source, type)), delayMs, spacingMs);
   }
 
@@ -31,7 +37,7 @@ export class PutOffStore {
    * there are others among them that were not; returns how many. Locks and index: as `putOff`.
    */
   async putOffRetries(lane: number, source: string, type: string, delayMs: number): Promise<number> {
-    const due = await this.due(lane);
+    const due = await this.due(lane, stepSize);
     if (!due.some(({ attempts }) => attempts === '0')) return 0;
     return this.move(
       due.filter(isKind(source, type)).filter(({ attempts }) => attempts !== '0'),
@@ -40,14 +46,14 @@ export class PutOffStore {
     );
   }
 
-  private due(lane: number): Promise<DueRow[]> {
+  private due(lane: number, limit: number): Promise<DueRow[]> {
     const { name, id, claimIndex, source, type } = this.table;
     const within = inLane(this.table, lane);
     return this.pool.rows<DueRow>(
       `SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, CAST(m.attempts AS CHAR) AS attempts
          FROM ${name} m FORCE INDEX (${claimIndex})
         WHERE m.status = 'pending' ${within.sql} AND m.next_attempt_at <= UTC_TIMESTAMP(3)
-        ORDER BY m.next_attempt_at, m.${id} LIMIT ${stepSize}`,
+        ORDER BY m.next_attempt_at, m.${id} LIMIT ${Math.trunc(limit)}`,
       within.values,
     );
   }
@@ -60,11 +66,13 @@ export class PutOffStore {
     // As text: 64-bit ids are not compared as floating point numbers.
     const micros = spacingMs > 0 ? `? + (FIELD(CAST(${id} AS CHAR), ${places}) - 1) * ?` : '?';
     const values = spacingMs > 0 ? [delayMs * 1000, ...ids, spacingMs * 1000] : [delayMs * 1000];
-    await this.pool.execute(
-      `UPDATE ${name} FORCE INDEX (PRIMARY)
-          SET next_attempt_at = UTC_TIMESTAMP(3) + INTERVAL ${micros} MICROSECOND, updated_at = UTC_TIMESTAMP(3)
-        WHERE ${id} IN (${places}) AND status = 'pending' ORDER BY ${id}`,
-      [...values.map((value) => (typeof value === 'number' ? Math.round(value) : value)), ...ids],
+    await this.pool.withConnection((connection) =>
+      connection.query(
+        `UPDATE ${name} FORCE INDEX (PRIMARY)
+            SET next_attempt_at = UTC_TIMESTAMP(3) + INTERVAL ${micros} MICROSECOND, updated_at = UTC_TIMESTAMP(3)
+          WHERE ${id} IN (${places}) AND status = 'pending' ORDER BY ${id}`,
+        [...values.map((value) => (typeof value === 'number' ? Math.round(value) : value)), ...ids],
+      ),
     );
     return ids.length;
   }

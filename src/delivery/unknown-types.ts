@@ -1,3 +1,4 @@
+import type { Crowds } from './crowds.js';
 import type { PutOffStore } from './put-off.store.js';
 
 interface Meeting {
@@ -12,6 +13,7 @@ const longestDelayMs = 120_000;
 /** Meetings closer than this are about the same due time. */
 const sameRoundMs = firstDelayMs / 2;
 const remembered = 1_000;
+export const unknownReason = 'no handler in this instance';
 
 /**
  * Messages whose type has no handler here. A newer instance may have one: so when they fall due nothing is changed at
@@ -22,6 +24,7 @@ export class UnknownTypes {
 
   constructor(
     private readonly store: PutOffStore,
+    private readonly crowds: Crowds,
     private readonly now: () => number = () => performance.now(),
   ) {}
 
@@ -35,6 +38,10 @@ export class UnknownTypes {
     if (this.meetings.size >= remembered) this.meetings.clear();
     this.meetings.set(key, { at, rounds });
     if (!again) return 0;
-    return this.store.putOff(lane, source, type, Math.min(longestDelayMs, firstDelayMs * 2 ** (rounds - 1)));
+    const delayMs = Math.min(longestDelayMs, firstDelayMs * 2 ** (rounds - 1));
+    const putOff = (limit?: number) => this.store.putOff(lane, source, type, delayMs, { limit });
+    const count = await putOff();
+    this.crowds.followType({ lane, source, type, reason: unknownReason }, count, putOff);
+    return count;
   }
 }

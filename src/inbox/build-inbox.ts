@@ -110,6 +110,11 @@ export async function buildInbox(
   const putOff = new PutOffStore(pool, table);
   const store = new LaneStore(pool, table);
   const order = new EntityOrderStore(pool, table, reorderStore(options, pool, table));
+  const crowds = new Crowds(order, {
+    ended: () => consumer.wakeAll(),
+    putOff: (what) => events.emit({ name: 'put-off', ...what }),
+    failed: (error) => consumer.failed(null, error),
+  });
   const namespace = namespaceOf(options, dataSource);
   const known = await doorCache(options.idempotency, namespace, quietly('InboxDoor', 'the table answers duplicates'));
   const newKeeper = await leaseKeepers(options, pool, namespace);
@@ -118,18 +123,14 @@ export async function buildInbox(
     keeper: newKeeper(),
     store,
     order,
-    crowds: new Crowds(
-      order,
-      () => consumer.wakeAll(),
-      (error) => consumer.failed(null, error),
-    ),
+    crowds,
     recovery: new RecoveryStore(pool, table, dispatcher),
     completion: new LaneCompletion(store, table.words),
     batches: new LaneBatchStore(pool, table),
     groups: new GroupLockStore(pool),
     oneByOne: new OneByOne(),
-    unknown: new UnknownTypes(putOff),
-    closedOff: new ClosedOffKinds(putOff),
+    unknown: new UnknownTypes(putOff, crowds),
+    closedOff: new ClosedOffKinds(putOff, crowds),
     stragglers: new Stragglers(store, order, events),
     solitude: new Solitude(),
     slots: new Slots((workers) => pressure.concurrency(workers)),

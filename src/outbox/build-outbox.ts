@@ -65,21 +65,22 @@ export function buildOutbox(given: OutboxOptions, { dataSource, events, schedule
   const registry = new OutboxHandlerRegistry(options);
   const breakers = new TransportBreakers(breakerRules(options.breaker, 'outbox.breaker'), events);
   const putOff = new PutOffStore(pool, outboxTable);
-  const box = new RelayBox(options, registry, breakers, pool, putOff, new UnknownTypes(putOff));
-  const store = new ClaimStore(pool, outboxTable);
   const order = new EntityOrderStore(pool, outboxTable);
   const told = outboxEvents(events);
+  const crowds = new Crowds(order, {
+    ended: () => relay.wake(),
+    putOff: (what) => told.emit({ name: 'put-off', ...what }),
+    failed: (error) => relay.failed(error),
+  });
+  const box = new RelayBox(options, registry, breakers, pool, putOff, new UnknownTypes(putOff, crowds));
+  const store = new ClaimStore(pool, outboxTable);
   const dialect = () => detectDialect(pool);
   const parts: CompetingParts = {
     box,
     owner: newInstanceId(),
     store,
     order,
-    crowds: new Crowds(
-      order,
-      () => relay.wake(),
-      (error) => relay.failed(error),
-    ),
+    crowds,
     groups: null,
     neighbours: new NeighbourLookup(pool, outboxTable),
     writer: new OutcomeWriter(store, outboxTable.words),

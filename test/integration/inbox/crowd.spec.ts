@@ -1,4 +1,5 @@
-// Very many followers of one waiting message: they are moved out of the queue beside the consumer, so nobody waits for it.
+// Very many followers of one waiting message, or messages behind an open breaker: they are moved out of the queue beside the
+// consumer, so nobody waits for it.
 import { createConnection } from 'mysql2/promise';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
 import { type InboxApp, startInboxApp } from '../../support/inbox-app.js';
@@ -100,6 +101,27 @@ test('when its head is done a crowd comes back in order', async () => {
   await database.query("UPDATE inbox_message SET next_attempt_at = '2001-01-01' WHERE status = 'pending'");
   await app.inbox.runOnce();
   expect(seen).toEqual(Array.from({ length: 120 }, (_, n) => n));
+});
+
+test('another message is handled while a crowd behind an open breaker cannot move', async () => {
+  await fillInbox('broken', followers, null, '2 HOUR');
+  await fillInbox('other', 1, null, '1 HOUR');
+  const app = await startInboxApp(database, {
+    inbox: { backoff: ['1h'], breaker: { minimumCalls: 5, window: '1h', openFor: '1h' } },
+    handlers: { broken: () => Promise.reject(new Error('away')), other: () => undefined },
+  });
+  running = app;
+  const [row] = await database.query<{ id: number }>('SELECT MIN(id) + 700 AS id FROM inbox_message');
+  await whileLocked('inbox_message', Number(row?.id), async () => {
+    await app.inbox.runOnce();
+    expect(app.events('succeeded')).toMatchObject([{ type: 'other' }]);
+    expect(app.events('round-failed')).toHaveLength(1);
+  });
+  await app.inbox.runOnce();
+  const due = await database.query(
+    "SELECT id FROM inbox_message WHERE status = 'pending' AND next_attempt_at <= UTC_TIMESTAMP(3)",
+  );
+  expect(due).toEqual([]);
 });
 
 test('the relay sends what is behind a crowd while the crowd cannot move', async () => {
