@@ -11,6 +11,7 @@ type Measured = Prepared & { readonly rounds: Costs[] };
 const mebibyte = 2 ** 20;
 /** What a message, a push or `stats()` may cost beside many rows, in times of what it costs beside few. */
 const atMostTimes = 1.3;
+const longestStatsMs = 50;
 
 /** Whether many finished rows, a backlog, a hot entity, or a mass that cannot be handled makes anything dearer. */
 export const part: Part = {
@@ -41,7 +42,7 @@ export const part: Part = {
 function report(prepared: readonly Measured[], heaps: readonly number[]): PartReport {
   return {
     tables: [costTable(prepared), asideTable(prepared), heapTable(heaps)],
-    targets: [...costTargets(prepared), ...heapTargets(heaps)],
+    targets: [...costTargets(prepared), ...scrapeTargets(prepared), ...heapTargets(heaps)],
     verdicts: [{ name: 'every round handled what was due', ok: true, detail: `${prepared.length} variants` }],
     figures: { variants: prepared.map(({ variant, rounds, aside }) => ({ ...variant, rounds, aside })), heaps },
   };
@@ -109,6 +110,14 @@ function costTargets(prepared: readonly Measured[]): Target[] {
       atMost(`${one.variant.name} / ${smallest.variant.name}, ${names[cost]}`, atMostTimes, ratio(one, smallest, cost)),
     );
   });
+}
+
+/** What a scrape waits for: `stats()`, which counts up to 10,000 of each status. */
+function scrapeTargets(prepared: readonly Measured[]): Target[] {
+  const largest = prepared.toSorted((a, b) => b.variant.finished - a.variant.finished)[0];
+  if (!largest) return [];
+  const ms = median(largest.rounds.map(({ stats }) => stats));
+  return [atMost(`${largest.variant.name}, milliseconds of stats()`, longestStatsMs, ms)];
 }
 
 function heapTargets(heaps: readonly number[]): Target[] {

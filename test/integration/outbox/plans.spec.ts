@@ -81,6 +81,29 @@ test('a claim of one key with many messages reads twice the batch and looks the 
   await watch.expectCheap(statements, 2 * batch + 10);
 });
 
+test('what is being moved out of the queue is read past, in the order of the claim index', async () => {
+  const [head, second] = await database.query<{ id: string }>(
+    'SELECT CAST(id AS CHAR) AS id FROM outbox_message WHERE open_unit = ? ORDER BY id LIMIT 2',
+    [hotUnit],
+  );
+  let read: readonly { readonly id: string; readonly open: string | null }[] = [];
+  const statements = await watch.noted(() =>
+    new ClaimStore(watch.pool, outboxTable).claimBatch(
+      { ...request(), crowds: [{ kind: 'unit', open: hotUnit, from: second?.id ?? '' }] },
+      async (due) => {
+        read = due;
+        return { ids: [], claimant: 'plans' };
+      },
+    ),
+  );
+  expect(read).toHaveLength(batch);
+  expect(read.filter(({ open }) => open === hotUnit).map(({ id }) => id)).toEqual([head?.id]);
+  for (const step of await watch.plan(statements[0] as never)) {
+    expect(step.key).toBe('outbox_claim');
+    expect(step.Extra ?? '').not.toMatch(/filesort/);
+  }
+});
+
 test('followers step aside and come back in bounded steps', async () => {
   const order = new EntityOrderStore(watch.pool, outboxTable);
   const [second] = await database.query<{ id: string }>(
