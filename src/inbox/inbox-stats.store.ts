@@ -32,15 +32,20 @@ export class InboxStatsStore {
     private readonly table: BoxTable,
   ) {}
 
-  /** Index: the claim index, at most 10,001 entries per status. */
+  /**
+   * Index: the claim index, at most 10,001 entries per status. Whether there are more is asked first, since counting rows
+   * of a subquery with a LIMIT writes each of them into a temporary table.
+   */
   async counts(): Promise<Record<InboxStatus, CappedCount>> {
     const { name, claimIndex } = this.table;
     const counted = {} as Record<InboxStatus, CappedCount>;
     for (const status of statuses) {
       const [row] = await this.pool.rows<Row & { n: string }>(
-        `SELECT CAST(COUNT(*) AS CHAR) AS n FROM
-          (SELECT 1 AS one FROM ${name} FORCE INDEX (${claimIndex}) WHERE status = ? LIMIT ${countCap + 1}) some_rows`,
-        [status],
+        `SELECT CAST(CASE
+            WHEN (SELECT 1 FROM ${name} FORCE INDEX (${claimIndex}) WHERE status = ? LIMIT 1 OFFSET ${countCap}) IS NOT NULL
+            THEN ${countCap + 1}
+            ELSE (SELECT COUNT(*) FROM ${name} FORCE INDEX (${claimIndex}) WHERE status = ?) END AS CHAR) AS n`,
+        [status, status],
       );
       const n = Number(row?.n ?? 0);
       counted[status] = { count: Math.min(n, countCap), isCapped: n > countCap };

@@ -31,7 +31,10 @@ export interface DeliveryState {
 const countTo = 10_000;
 const mostFound = 100;
 
-/** Counts by status, each up to 10,000, and how long the oldest due message has been due. */
+/**
+ * Counts by status, each up to 10,000, and how long the oldest due message has been due. `failed` is counted among the
+ * first 10,000 that are due and the first 10,000 that are not; with `more` there may be others behind them.
+ */
 export interface OutboxStats {
   readonly counts: Readonly<Record<DeliveryStatus, { readonly count: number; readonly more: boolean }>>;
   /** Null: none is due. */
@@ -73,13 +76,16 @@ export class OutboxQueries {
   }
 
   async stats(): Promise<OutboxStats> {
-    const first = (what: string, words: string) =>
-      `(SELECT ${what} FROM outbox_message m FORCE INDEX (outbox_claim) WHERE ${words} LIMIT ${countTo + 1})`;
-    const one = (words: string) => `(SELECT COUNT(*) FROM ${first('1', words)} counted)`;
+    const from = 'FROM outbox_message m FORCE INDEX (outbox_claim)';
+    // Whether there are more is asked first: counting rows of a subquery with a LIMIT writes each into a temporary table.
+    const one = (words: string) =>
+      `(CASE WHEN (SELECT 1 ${from} WHERE ${words} LIMIT 1 OFFSET ${countTo}) IS NOT NULL
+             THEN ${countTo + 1} ELSE (SELECT COUNT(*) ${from} WHERE ${words}) END)`;
     // Attempts are not in the index: of those that are due, and of those that are not yet, the first are looked at.
     const waiting = (words: string) =>
       `(SELECT COUNT(*) AS n, COALESCE(SUM(tried), 0) AS tried
-          FROM ${first('m.attempts > 0 AS tried', `m.status = 'pending' AND m.next_attempt_at ${words} UTC_TIMESTAMP(3)`)} counted)`;
+          FROM (SELECT m.attempts > 0 AS tried ${from} WHERE m.status = 'pending' AND m.next_attempt_at ${words} UTC_TIMESTAMP(3)
+                 LIMIT ${countTo + 1}) counted)`;
     const statuses = ['sending', 'sent', 'parked', 'held', 'dead'] as const;
     const [row] = await this.pool.rows<Row & Record<string, string | null>>(
       `SELECT ${statuses.map((status) => `${one(`m.status = '${status}'`)} AS ${status}`).join(', ')},
