@@ -1,4 +1,5 @@
 import { HandlerTimeoutError } from '../errors/handler-timeout.error.js';
+import { type Interruption, LazyAbort, onAbort } from './lazy-abort.js';
 
 /** How an attempt ended. `settled` resolves when the handler itself ends, which may be much later or never. */
 export type AttemptEnd =
@@ -8,20 +9,21 @@ export type AttemptEnd =
   | { readonly kind: 'interrupted'; readonly settled: Promise<void> };
 
 /**
- * Runs a handler within its time. On timeout, or when `outer` aborts, the handler's signal is aborted and the attempt
+ * Runs a handler within its time. On timeout, or when one of `outers` aborts, the handler's signal is aborted and the attempt
  * is over at once, whether or not the handler listens. Never rejects, also for a handler that rejects late or throws
  * something that is not an error.
  */
 export async function runAttempt(
-  handler: (signal: AbortSignal) => unknown,
+  handler: (abort: LazyAbort) => unknown,
   timeoutMs: number,
-  outer: AbortSignal,
+  // Several instead of one made by AbortSignal.any(), which costs more than the rest of an attempt.
+  ...outers: readonly Interruption[]
 ): Promise<AttemptEnd> {
-  if (outer.aborted) return { kind: 'interrupted', settled: Promise.resolve() };
-  const abort = new AbortController();
+  if (outers.some(({ aborted }) => aborted)) return { kind: 'interrupted', settled: Promise.resolve() };
+  const abort = new LazyAbort();
   let timer: NodeJS.Timeout | undefined;
-  let onOuterAbort: (() => void) | undefined;
-  const running = start(handler, abort.signal);
+  let stopListening: (() => void)[] = [];
+  const running = start(handler, abort);
   const settled = running.then(() => undefined);
   try {
     return await Promise.race([
@@ -32,22 +34,23 @@ export async function runAttempt(
           resolve({ kind: 'timed-out', error, settled });
           abort.abort(error);
         }, timeoutMs);
-        onOuterAbort = () => {
-          resolve({ kind: 'interrupted', settled });
-          abort.abort(outer.reason);
-        };
-        outer.addEventListener('abort', onOuterAbort, { once: true });
+        stopListening = outers.map((outer) =>
+          onAbort(outer, () => {
+            resolve({ kind: 'interrupted', settled });
+            abort.abort(outer.reason);
+          }),
+        );
       }),
     ]);
   } finally {
     clearTimeout(timer);
-    if (onOuterAbort) outer.removeEventListener('abort', onOuterAbort);
+    for (const stop of stopListening) stop();
   }
 }
 
-async function start(handler: (signal: AbortSignal) => unknown, signal: AbortSignal): Promise<AttemptEnd> {
+async function start(handler: (abort: LazyAbort) => unknown, abort: LazyAbort): Promise<AttemptEnd> {
   try {
-    await handler(signal);
+    await handler(abort);
     return { kind: 'returned' };
   } catch (error) {
     return { kind: 'threw', error };

@@ -57,7 +57,7 @@ export class BatchCall {
     }
     const failures = new Map<string, unknown>();
     const end = await runAttempt(
-      (signal) =>
+      ({ signal }) =>
         batch.rules.invoke(
           members.map(({ candidate }) => candidate),
           {

@@ -1,16 +1,16 @@
 import type { Claim } from './claim.js';
 import type { ClaimStore } from './claim.store.js';
+import { LazyAbort } from './lazy-abort.js';
 
 /** One claimed message while this process has it. */
 export interface HeldClaim extends Claim {
   /** By the local clock: false before others may take the message. */
   isHeld(): boolean;
   /** Aborted when the claim was lost or ran out. */
-  readonly signal: AbortSignal;
+  readonly lost: LazyAbort;
 }
 
 interface Entry extends HeldClaim {
-  readonly abort: AbortController;
   heldUntil: number;
 }
 
@@ -34,15 +34,14 @@ export class ClaimsInHand {
 
   /** @param claimedAt local time before the claim was sent: the database's clock started later */
   add(id: string, token: Buffer, claimedAt: number): HeldClaim {
-    const abort = new AbortController();
+    const lost = new LazyAbort();
     const { now } = this;
     const entry: Entry = {
       id,
       token,
-      abort,
-      signal: abort.signal,
+      lost,
       heldUntil: claimedAt + this.claimMs * (1 - margin),
-      isHeld: () => !abort.signal.aborted && now() < entry.heldUntil,
+      isHeld: () => !lost.aborted && now() < entry.heldUntil,
     };
     this.entries.set(id, entry);
     this.arm();
@@ -89,10 +88,10 @@ export class ClaimsInHand {
         const ours = extended === ids.length ? null : await this.store.stillOurs(first.token, ids);
         for (const claim of claims) {
           if (!ours || ours.has(claim.id)) claim.heldUntil = sentAt + this.claimMs * (1 - margin);
-          else if (this.entries.get(claim.id) === claim) claim.abort.abort(new Error('the claim was taken over'));
+          else if (this.entries.get(claim.id) === claim) claim.lost.abort(new Error('the claim was taken over'));
         }
       } catch {
-        for (const claim of claims) if (!claim.isHeld()) claim.abort.abort(new Error('the claim ran out'));
+        for (const claim of claims) if (!claim.isHeld()) claim.lost.abort(new Error('the claim ran out'));
       }
     }
   }

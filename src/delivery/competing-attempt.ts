@@ -52,9 +52,11 @@ export class CompetingAttempt implements CompetingWork {
       return this.stepBack(message);
     }
     const end = await runAttempt(
-      (signal) =>
+      (abort) =>
         handler.invoke(candidate, {
-          signal,
+          get signal() {
+            return abort.signal;
+          },
           attempt: message.attempt,
           started: () => message.permit.started(),
           manager: () => {
@@ -63,7 +65,8 @@ export class CompetingAttempt implements CompetingWork {
           },
         }),
       handler.timeoutMs,
-      AbortSignal.any([claim.signal, deadline]),
+      claim.lost,
+      deadline,
     );
     message.permit.ended(end);
     // Heartbeats stop before the mark: both write the same row.
@@ -172,7 +175,9 @@ export class CompetingAttempt implements CompetingWork {
   private authority({ claim }: InHand): Authority {
     return {
       isHeld: () => claim.isHeld(),
-      signal: claim.signal,
+      get signal() {
+        return claim.lost.signal;
+      },
       complete: (send, completion) => this.parts.store.complete(send, completion),
     };
   }

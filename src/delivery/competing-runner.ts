@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import { FixedDelayLoop } from '../schedule/index.js';
 import { ClaimsInHand } from './claims-in-hand.js';
@@ -30,6 +31,8 @@ export class CompetingRunner {
     onError: (error: unknown) => void,
     registry: SchedulerRegistry | undefined,
   ) {
+    // Each attempt in work listens to it.
+    setMaxListeners(0, this.deadline.signal);
     const hand = new ClaimsInHand(parts.store, options.claimMs);
     this.sessions = new SessionPool(parts.newSession);
     this.pump = new CompetingPump(

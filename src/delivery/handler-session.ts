@@ -15,13 +15,15 @@ interface SavedSettings {
 
 /**
  * One connection of the application's pool, kept while a lane has work, so that a handler's transaction costs no
- * further statement than BEGIN and COMMIT. While it is here it runs READ COMMITTED and carries a `wait_timeout` after
+ * further statement than BEGIN and COMMIT, and in a row of messages only COMMIT. While it is here it runs READ COMMITTED and carries a `wait_timeout` after
  * which the server ends it: a frozen process must not hold its row locks for ever. Both are put back before the
  * connection returns to the application.
  */
 export class HandlerSession {
   private connection: RawConnection | undefined;
   private saved: SavedSettings | undefined;
+  /** The last commit opened the next transaction (COMMIT AND CHAIN). It holds no lock and no snapshot until it is used. */
+  isChained = false;
 
   constructor(
     private readonly dataSource: DataSource,
@@ -44,6 +46,9 @@ export class HandlerSession {
       destroyConnection(connection, 'its session could not be prepared');
       throw error;
     }
+    const promised = connection.promise();
+    // TypeORM asks for it with every statement, and the driver makes a new one each time.
+    connection.promise = () => promised;
     this.connection = connection;
     return connection;
   }
@@ -54,15 +59,20 @@ export class HandlerSession {
     destroyConnection(this.connection, why);
     this.connection = undefined;
     this.saved = undefined;
+    this.isChained = false;
   }
 
   /** Gives the connection back to the application as it was. Never throws. */
   async close(): Promise<void> {
-    const { connection, saved } = this;
+    const { connection, saved, isChained } = this;
     this.connection = undefined;
     this.saved = undefined;
+    this.isChained = false;
     if (!connection || !saved) return;
+    // The driver's own method, which this one hides.
+    Reflect.deleteProperty(connection, 'promise');
     try {
+      if (isChained) await connection.promise().query('ROLLBACK');
       await apply(connection, (await this.dialect()).isolationVariable, saved);
       connection.release();
     } catch {

@@ -30,7 +30,7 @@ export class HandlerTransaction {
   private started = false;
   private committed = false;
   /** How the transaction is being ended. Once that statement is on its way, one behind it would commit by itself. */
-  private last: { readonly sql: 'COMMIT' | 'ROLLBACK'; sent: boolean } | undefined;
+  private last: { readonly sql: 'COMMIT' | 'ROLLBACK'; readonly chain: boolean; sent: boolean } | undefined;
 
   constructor(
     dataSource: DataSource,
@@ -88,9 +88,10 @@ export class HandlerTransaction {
   /**
    * Commits. A rejection is in doubt: the caller must look at the row. A subscriber of the application that throws
    * after the COMMIT does not make it undone: that counts as committed.
+   * @param chain the session's next transaction is opened with it, which saves its START TRANSACTION
    */
-  async commit(): Promise<void> {
-    this.last = { sql: 'COMMIT', sent: false };
+  async commit(chain = false): Promise<void> {
+    this.last = { sql: 'COMMIT', chain, sent: false };
     try {
       this.leaveSavepoints();
       await this.original.commit();
@@ -108,7 +109,7 @@ export class HandlerTransaction {
     if (this.ended) return;
     if (this.started) {
       // Nothing that comes from here on is to be kept, so it need not be sent.
-      this.last = { sql: 'ROLLBACK', sent: true };
+      this.last = { sql: 'ROLLBACK', chain: false, sent: true };
       try {
         this.leaveSavepoints();
         await this.original.rollback();
@@ -179,8 +180,9 @@ export class HandlerTransaction {
     this.refuseIfEnded(sql);
     await this.begin();
     this.refuseIfEnded(sql);
-    if (sql === this.last?.sql) this.last.sent = true;
-    const sent = this.sendRaw(sql, values);
+    const isLast = sql === this.last?.sql;
+    if (this.last && isLast) this.last.sent = true;
+    const sent = this.sendRaw(isLast && this.last?.chain ? `${sql} AND CHAIN` : sql, values);
     try {
       const result = (await sent) as { raw: unknown };
       this.note(sql, result.raw);
@@ -204,8 +206,10 @@ export class HandlerTransaction {
 
   private note(sql: string, raw: unknown): void {
     if (sql === 'COMMIT') this.committed = true;
-    if (isStatementResult(raw)) this.inTransaction = saysInTransaction(raw);
-    else if (/^\s*(call|begin|start|commit|rollback)\b/i.test(sql)) this.inTransaction = undefined;
+    if (isStatementResult(raw)) {
+      this.inTransaction = saysInTransaction(raw);
+      if (sql === 'COMMIT') this.session.isChained = this.inTransaction;
+    } else if (/^\s*(call|begin|start|commit|rollback)\b/i.test(sql)) this.inTransaction = undefined;
   }
 
   private begin(): Promise<void> {
@@ -221,7 +225,8 @@ export class HandlerTransaction {
     try {
       await this.runner.broadcaster.broadcast('BeforeTransactionStart');
       // The session is READ COMMITTED already, whatever default the DataSource has.
-      await this.sendRaw('START TRANSACTION');
+      if (!this.session.isChained) await this.sendRaw('START TRANSACTION');
+      this.session.isChained = false;
       inside.transactionDepth = 1;
       await this.runner.broadcaster.broadcast('AfterTransactionStart');
     } catch (error) {

@@ -62,9 +62,11 @@ export class LaneAttempt {
     running.set(request.id, request);
     try {
       const end = await runAttempt(
-        (signal) =>
+        (abort) =>
           handler.invoke(candidate, {
-            signal,
+            get signal() {
+              return abort.signal;
+            },
             attempt: claimed.attempt,
             started: () => claimed.permit.started(),
             manager: () => {

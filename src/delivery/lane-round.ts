@@ -43,13 +43,17 @@ export class LaneRound implements LaneContext {
     readonly deadline: AbortSignal,
   ) {}
 
-  async run(): Promise<RoundEnd> {
+  /**
+   * @param session the lane's connection of the application; it takes one at its first use, and the caller closes it
+   * @param afterFull the round before this one was full, so there is work: it is not looked for
+   */
+  async run(session: HandlerSession, afterFull = false): Promise<RoundEnd> {
     const { keeper, store, events, recovery } = this.parts;
     const entrance = await keeper.enter(this.parts.leaseName(this.lane));
     if (!entrance) return 'unavailable';
-    let busy = false;
+    let busy = afterFull;
     try {
-      busy = await store.hasWork(this.lane, this.parts.box.paused());
+      busy ||= await store.hasWork(this.lane, this.parts.box.paused());
     } finally {
       if (!busy) await entrance.leave();
     }
@@ -74,7 +78,6 @@ export class LaneRound implements LaneContext {
       },
     });
     if (!lease) return 'unavailable';
-    const session = this.parts.newSession();
     try {
       await announceRecovered(recovered, this.parts);
       this.parts.slots.join();
@@ -84,7 +87,6 @@ export class LaneRound implements LaneContext {
         this.parts.slots.leave();
       }
     } finally {
-      await session.close();
       await lease.release();
     }
   }

@@ -18,6 +18,8 @@ interface OpenRow extends Row {
 
 /** Statements of a few fixed sizes are prepared once each; a shorter list is filled up with its last entity. */
 const sizes = [1, 2, 5, 10, 25, 50];
+/** The same for how many messages of each entity are looked up. */
+const depths = [3, 5, 12];
 
 /**
  * Looks the entities of a batch up in the open index: the first messages of each, oldest first.
@@ -34,14 +36,17 @@ export class NeighbourLookup {
   ) {}
 
   /**
-   * For every message that has an entity. `depth`: a message behind more older ones than this is told the last of them.
-   * `from`: the connection to read through, inside a transaction.
+   * For every message that has an entity. A message that is behind more older ones than were looked up is told the last of
+   * them: never one that is among `messages` or closes before it, since it is behind at least two that are not.
+   * @param most `messages` are fewer than this
+   * @param from the connection to read through, inside a transaction
    */
   async find(
     messages: readonly { readonly id: string; readonly open: string | null }[],
-    depth: number,
+    most: number,
     from: Pick<ControlPool, 'rows'> = this.pool,
   ): Promise<Map<string, Neighbours>> {
+    const depth = this.depthFor(messages, most);
     const entities = [...new Set(messages.flatMap(({ open }) => (open === null ? [] : [open])))];
     const chains = new Map<string, OpenRow[]>();
     for (let start = 0; start < entities.length; start += 50) {
@@ -56,6 +61,16 @@ export class NeighbourLookup {
       if (open !== null) found.set(id, placeIn(inSequence(chains.get(open) ?? [], this.table), id));
     }
     return found;
+  }
+
+  /** Few entities have more than one message in a batch, and then the rows of all their others would be read for nothing. */
+  private depthFor(messages: readonly { readonly open: string | null }[], most: number): number {
+    // By sequence the order is not that of the ids, so the next one may be anywhere among them.
+    if (this.table.sequence !== null) return most;
+    const times = new Map<string, number>();
+    for (const { open } of messages) if (open !== null) times.set(open, (times.get(open) ?? 0) + 1);
+    const needed = Math.max(0, ...times.values()) + 2;
+    return Math.min(most, depths.find((depth) => depth >= needed) ?? most);
   }
 
   /** The oldest unfinished message of each entity that has one. At most 50 entities. */

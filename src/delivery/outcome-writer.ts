@@ -73,7 +73,8 @@ export class OutcomeWriter {
     if (!written) throw new ClaimLostError(claim.id, 'it was taken over; the handler was rolled back');
     refuseUnlessHeld(authority, claim);
     try {
-      await tx.commit();
+      // The next message's handler most likely writes too.
+      await tx.commit(changed === 2);
     } catch (error) {
       return this.settleDoubt(authority, completion, next, onFailure(error));
     }

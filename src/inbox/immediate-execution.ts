@@ -133,9 +133,11 @@ export class ImmediateExecution {
       const interrupted = lease ? AbortSignal.any([lease.signal, this.deadline.signal]) : this.deadline.signal;
       const tx = new LazyTransaction(() => new HandlerTransaction(this.parts.dataSource, session));
       const end = await runAttempt(
-        (signal) =>
+        (abort) =>
           handler.invoke(candidateOf(draft), {
-            signal,
+            get signal() {
+              return abort.signal;
+            },
             attempt: 1,
             started: () => permit.started(),
             manager: () => tx.opened().manager,

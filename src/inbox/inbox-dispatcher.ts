@@ -111,7 +111,9 @@ function contextOf(messageId: string, traceId: string, tools: AttemptTools, logg
     get manager() {
       return tools.manager();
     },
-    signal: tools.signal,
+    get signal() {
+      return tools.signal;
+    },
     attempt: tools.attempt,
     messageId,
     traceId,

@@ -70,7 +70,10 @@ export interface InboxOptions {
    * turns. False: always all of them. Default true.
    */
   readonly adaptiveConcurrency?: boolean;
-  /** Connections of mailroom's own, for intake, claims and leases. Default 4. */
+  /**
+   * Connections of mailroom's own at most, for intake, claims and leases; opened when they are needed. Default 4, and in
+   * ordered mode one for each lane, up to 16.
+   */
   readonly controlPool?: number;
   /** The way in. The limits hold for each source, unless it has its own; `maxInFlight` for all of them together, default 1000. */
   readonly intake?: AdmissionLimits & {
@@ -149,7 +152,7 @@ const schema = z.strictObject({
   recoveryInterval: duration({ min: 100, max: 3_600_000 }).default(30_000),
   breaker: breakerSchema.or(z.literal(false, 'write false, or an object such as { openFor: 30000 }')).prefault({}),
   adaptiveConcurrency: flag.default(true),
-  controlPool: count(2, 100).default(4),
+  controlPool: count(2, 100).optional(),
   intake: z
     .strictObject({
       ackTimeout: duration({ min: 10, max: 60_000 }).default(2_000),
@@ -236,7 +239,18 @@ export function resolveInboxOptions(options: InboxOptions) {
     paths.set(source.path, name);
   }
   const idempotency = checkIdempotency(parsed.idempotency, clients);
-  return { ...parsed, idempotency, lease: { backend: lease.backend, ttl: lease.ttl, renew, redis: clients } };
+  const controlPool = parsed.controlPool ?? defaultControlPool(parsed.mode, parsed.lanes);
+  return {
+    ...parsed,
+    controlPool,
+    idempotency,
+    lease: { backend: lease.backend, ttl: lease.ttl, renew, redis: clients },
+  };
+}
+
+/** Few for a door; each lane writes outcomes of its own, which can share a flush of the disk only if they are sent beside each other. */
+function defaultControlPool(mode: 'ordered' | 'competing', lanes: number): number {
+  return mode === 'ordered' ? Math.min(16, Math.max(4, lanes)) : 4;
 }
 
 /** With mode 'competing' nothing keeps two messages of a source apart. */

@@ -1,5 +1,11 @@
 import type { SchedulerRegistry } from '@nestjs/schedule';
-import { type LaneParts, LaneRound, type LaneRoundOptions, type RoundEnd } from '../delivery/index.js';
+import {
+  type HandlerSession,
+  type LaneParts,
+  LaneRound,
+  type LaneRoundOptions,
+  type RoundEnd,
+} from '../delivery/index.js';
 import { FixedDelayLoop } from '../schedule/index.js';
 import type { FairShare } from './fair-share.js';
 
@@ -20,6 +26,8 @@ export class LaneRunner {
   private woken = false;
   /** Messages at a limit are due at `dueAt`: the tick is too coarse for them. */
   private resuming = false;
+  /** The connection of the application that handlers write through. Kept from one full round to the next. */
+  private session: HandlerSession | undefined;
 
   constructor(
     readonly lane: number,
@@ -56,6 +64,7 @@ export class LaneRunner {
   async stop(): Promise<void> {
     this.stopping.abort();
     await this.loop.stop();
+    await this.closeSession();
   }
 
   ageMs(): number {
@@ -64,13 +73,24 @@ export class LaneRunner {
 
   /** One round now, whatever the time; for tests and `runOnce()`. */
   async runOnce(): Promise<RoundEnd> {
-    return (await this.round()).end;
+    try {
+      return (await this.round()).end;
+    } finally {
+      await this.closeSession();
+    }
   }
 
   private async round(): Promise<{ readonly end: RoundEnd; readonly resumeInMs: number | null }> {
     const startedAt = performance.now();
     const round = new LaneRound(this.lane, this.parts, this.options, this.stopping.signal, this.deadline);
-    const end = await round.run();
+    const afterFull = this.session !== undefined;
+    this.session ??= this.parts.newSession();
+    let end: RoundEnd | undefined;
+    try {
+      end = await round.run(this.session, afterFull);
+    } finally {
+      if (end !== 'full' || !this.options.continuous) await this.closeSession();
+    }
     this.parts.events.emit({
       name: 'round',
       lane: this.lane,
@@ -87,7 +107,7 @@ export class LaneRunner {
       if (this.resuming) this.loop.pauseAtMost(Math.ceil(earlyMs));
       return;
     }
-    if (!this.share.tryTake(this.lane)) return;
+    if (!this.share.tryTake(this.lane)) return this.closeSession();
     const wasWoken = this.woken;
     this.woken = false;
     const startedAt = performance.now();
@@ -113,6 +133,13 @@ export class LaneRunner {
     }
     // A wake that came meanwhile must not shorten the pause of a lane that yielded or timed out.
     if (end === 'yielded' || end === 'timeouts' || end === 'surplus') this.woken = false;
+  }
+
+  /** Gives the connection back to the application. Never throws. */
+  private async closeSession(): Promise<void> {
+    const { session } = this;
+    this.session = undefined;
+    await session?.close();
   }
 
   private failed(error: unknown): void {

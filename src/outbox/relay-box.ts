@@ -151,7 +151,9 @@ export class RelayBox implements CompetingBox {
         get manager() {
           return tools.manager();
         },
-        signal: tools.signal,
+        get signal() {
+          return tools.signal;
+        },
         attempt: tools.attempt,
         messageId: message.id,
         logger,

@@ -64,7 +64,7 @@ export class SendJob {
     const abort = new AbortController();
     // Of one message the claim is the send's own; of many, one that is lost must not stop the others.
     const [only] = job;
-    const outer = job.length === 1 && only ? AbortSignal.any([deadline, only.claim.signal]) : deadline;
+    const outer = job.length === 1 && only ? AbortSignal.any([deadline, only.claim.lost.signal]) : deadline;
     let timer: NodeJS.Timeout | undefined;
     let onOuter: (() => void) | undefined;
     try {
@@ -202,7 +202,9 @@ export class SendJob {
   private authority({ claim }: InHand): Authority {
     return {
       isHeld: () => claim.isHeld(),
-      signal: claim.signal,
+      get signal() {
+        return claim.lost.signal;
+      },
       complete: (send, completion) => this.parts.store.complete(send, completion),
     };
   }

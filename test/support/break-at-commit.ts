@@ -10,7 +10,7 @@ export function breakAtCommit(connection: unknown, carriedOut: boolean): void {
   const query = raw.query.bind(raw);
   raw.query = (sql, ...rest) => {
     const done = rest.at(-1) as Callback;
-    if (sql !== 'COMMIT') return query(sql, ...rest);
+    if (!/^COMMIT\b/.test(String(sql))) return query(sql, ...rest);
     const fail = () => {
       raw.destroy();
       done(Object.assign(new Error('Connection lost'), { code: 'PROTOCOL_CONNECTION_LOST', fatal: true }));

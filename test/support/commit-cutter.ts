@@ -15,7 +15,7 @@ export interface CommitCutter {
 }
 
 // The text ends the packet. What stands before it depends on the server.
-const commit = Buffer.from('COMMIT');
+const commits = ['COMMIT', 'COMMIT AND CHAIN'].map((sql) => Buffer.from(sql));
 
 /** Listens on 127.0.0.1 and passes connections on to `port`. */
 export async function commitCutter(port: number): Promise<CommitCutter> {
@@ -38,7 +38,8 @@ export async function commitCutter(port: number): Promise<CommitCutter> {
     }
     client.on('data', (data) => {
       isMeant ||= next !== null && data.includes(next.text);
-      if (!isMeant || next === null || !data.subarray(-commit.length).equals(commit)) return void database.write(data);
+      if (!isMeant || next === null || !commits.some((commit) => data.subarray(-commit.length).equals(commit)))
+        return void database.write(data);
       const { when } = next;
       next = null;
       cuts++;

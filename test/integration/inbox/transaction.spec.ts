@@ -302,3 +302,55 @@ test('a subscriber of the application that throws after the commit does not undo
   expect(await status(id)).toBe('success');
   expect(await things()).toEqual({ 1: 1, 2: 0 });
 });
+
+test('a row of messages opens each transaction with the commit before it, and each stands or falls by itself', async () => {
+  const sent: string[] = [];
+  const { inbox } = await start({
+    inbox: { maxRetry: 0 },
+    handlers: {
+      add: async ({ json }, ctx) => {
+        await ctx.manager.query('UPDATE thing SET n = n + ? WHERE id = 1', [json.n]);
+        if (json.n === 10) throw new Error('no');
+      },
+    },
+    dataSource: {
+      logging: true,
+      logger: {
+        logQuery: (sql: string) => void sent.push(sql),
+        logQueryError: () => undefined,
+        logQuerySlow: () => undefined,
+        logSchemaBuild: () => undefined,
+        logMigration: () => undefined,
+        log: () => undefined,
+      },
+    },
+  });
+  for (const n of [1, 10, 100, 1_000]) await pushJson(inbox, { type: 'add', n });
+  sent.length = 0;
+  await drainInbox(inbox);
+  expect(await things()).toEqual({ 1: 1_101, 2: 0 });
+  // The one that failed is followed by one that is claimed by itself.
+  expect(sent.filter((sql) => /^(START|COMMIT|ROLLBACK)/.test(sql))).toEqual([
+    'START TRANSACTION',
+    'COMMIT AND CHAIN',
+    'ROLLBACK',
+    'START TRANSACTION',
+    'COMMIT AND CHAIN',
+    'COMMIT',
+  ]);
+});
+
+test('a transaction that was opened for a message that wrote nothing does not go back to the application', async () => {
+  const { inbox, dataSource } = await start({
+    dataSource: { poolSize: 1 },
+    handlers: {
+      writes: async (_message, ctx) => void (await ctx.manager.query('UPDATE thing SET n = n + 1 WHERE id = 1')),
+      nothing: () => undefined,
+    },
+  });
+  await pushJson(inbox, { type: 'writes' });
+  await pushJson(inbox, { type: 'nothing' });
+  await drainInbox(inbox);
+  await dataSource.query('UPDATE thing SET n = 5 WHERE id = 2');
+  expect(await things()).toEqual({ 1: 1, 2: 5 });
+});

@@ -50,6 +50,15 @@ test('without options the defaults of the docs hold', () => {
   expect([1, 2, 3, 4, 9].map(options.backoff)).toEqual([30_000, 120_000, 600_000, 600_000, 600_000]);
 });
 
+test.each([
+  [{}, 4],
+  [{ lanes: 8 }, 8],
+  [{ lanes: 100 }, 16],
+  [{ lanes: 8, controlPool: 3 }, 3],
+])('lanes have a connection each for their outcomes, up to 16, unless told: %j', (more, size) => {
+  expect(resolveInboxOptions(given(more)).controlPool).toBe(size);
+});
+
 test.each<[string, Record<string, unknown>, RegExp]>([
   [
     'a source named __proto__',
