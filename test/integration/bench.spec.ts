@@ -27,7 +27,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 function bench(...args: string[]) {
   const env = { ...process.env, NODE_OPTIONS: '', DATABASE_URL: testServerUrl(), REDIS_URL: testRedisUrl() };
-  return spawnSync(process.execPath, [script, ...args], { encoding: 'utf8', env, timeout: 110_000 });
+  return spawnSync(process.execPath, [script, ...args], { encoding: 'utf8', env, timeout: 170_000 });
 }
 
 it.each([
@@ -58,6 +58,26 @@ it('measures the door beside its peers, and every 2xx is in the table', () => {
     expect.arrayContaining(['empty', 'save', 'insert', 'intake', 'repushed']),
   );
 }, 120_000);
+
+it('measures consuming, draining and recovering beside the same by hand and beside peers, and nothing is lost or doubled', () => {
+  const json = join(folder, 'figures.json');
+  const { status, stdout, stderr } = bench('inbox', 'outbox', 'recover', '--quick', '--json', json);
+
+  expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
+  const entries = JSON.parse(readFileSync(json, 'utf8')) as {
+    part: string;
+    targets: { name: string }[];
+    verdicts: { ok: boolean }[];
+  }[];
+  expect(entries.map(({ part }) => part)).toEqual(['inbox', 'outbox', 'recover']);
+  expect(entries.flatMap(({ verdicts }) => verdicts.map(({ ok }) => ok))).not.toContain(false);
+  const targets = entries.flatMap(({ targets }) => targets.map(({ name }) => name)).join('\n');
+  for (const peer of ['by hand', 'BullMQ', 'graphile-worker']) {
+    expect(targets).toMatch(new RegExp(`competing, nothing / ${peer}`));
+    expect(targets).toMatch(new RegExp(`the relay / ${peer}`));
+  }
+  expect(stdout).toMatch(/SIGKILL of the lane's holder/);
+}, 180_000);
 
 const fakePart = (ok: boolean): Part => ({
   about: 'a part of this test',

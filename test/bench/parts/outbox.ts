@@ -1,17 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import { createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2/promise';
+import { MailroomEvents } from '../../../src/index.js';
 import type { TestDatabase } from '../../support/database.js';
 import { notingTransport, outboxCounts, startOutboxApp } from '../../support/outbox-app.js';
 import { numbers } from '../../support/plans.js';
 import { waitUntil } from '../../support/wait-until.js';
-import { median, milliseconds, rate } from '../harness/figures.js';
-import { atLeast, atMost, type BenchContext, type Part, type Target } from '../harness/part.js';
+import { median, milliseconds, rate, rotated } from '../harness/figures.js';
+import { atLeast, atMost, type BenchContext, type Part } from '../harness/part.js';
+import { Steady } from '../harness/steady.js';
+import { event } from '../inbox/orders.js';
+import { findPeers, type Peer, peerNames } from '../peers/peers.js';
 
 /** Messages claimed at once, ours and by hand. */
 const batch = 100;
 
 interface Drain {
-  readonly name: 'by hand' | 'the relay';
+  readonly name: string;
   readonly perSecond: number;
   readonly sent: number;
 }
@@ -23,11 +27,12 @@ export const part: Part = {
     const wakes = await wake(context);
     const { database, length, log } = context;
     const messages = length === 'quick' ? 2_000 : 50_000;
+    const peers = await findPeers(context.redisUrl);
     const drains: Drain[] = [];
     for (let round = 0; round < (length === 'quick' ? 1 : 3); round++) {
       log(`outbox: draining, round ${round + 1}`);
-      const turns = [byHand, relay];
-      for (const drain of round % 2 === 0 ? turns : turns.toReversed()) drains.push(await drain(database, messages));
+      const turns = [byHand, relay, ...peers.map((peer) => () => drainedBy(peer, messages))];
+      for (const drain of rotated(turns, round)) drains.push(await drain(database, messages));
     }
     return report(wakes, drains, messages);
   },
@@ -65,8 +70,9 @@ async function fill(database: TestDatabase, messages: number): Promise<void> {
   for (let done = 0; done < messages; done += 10_000) {
     await database.query(
       `INSERT INTO outbox_message (message_id, topic, payload, content_type, status, next_attempt_at, created_at)
-       SELECT CONCAT('m', n), 't', '{"n":1}', 'application/json', 'pending', UTC_TIMESTAMP(3) - INTERVAL 1 MINUTE, UTC_TIMESTAMP(3)
+       SELECT CONCAT('m', n), 't', ?, 'application/json', 'pending', UTC_TIMESTAMP(3) - INTERVAL 1 MINUTE, UTC_TIMESTAMP(3)
          FROM ${numbers(done, Math.min(10_000, messages - done))}`,
+      [event],
     );
   }
 }
@@ -74,20 +80,24 @@ async function fill(database: TestDatabase, messages: number): Promise<void> {
 async function relay(database: TestDatabase, messages: number): Promise<Drain> {
   await fill(database, messages);
   const transport = notingTransport(undefined, batch);
-  const startedAt = performance.now();
+  const steady = new Steady(messages);
   const app = await startOutboxApp(database, {
     outbox: { enabled: true, pollInterval: '1s', batchSize: batch, transports: { out: transport } },
+    prepare: (starting) => starting.get(MailroomEvents).on('sent', () => steady.done()),
   });
   try {
-    const counted = () => app.events('sent').length >= messages;
-    await waitUntil(counted, { what: 'the backlog is sent', timeoutMs: 600_000, intervalMs: 5 });
-    const took = performance.now() - startedAt;
+    await waitUntil(() => steady.count >= messages, { what: 'the backlog is sent', timeoutMs: 600_000, intervalMs: 5 });
     const sent = new Set(transport.ids()).size;
     const { sent: marked = 0 } = await outboxCounts(database);
-    return { name: 'the relay', perSecond: (messages / took) * 1000, sent: Math.min(sent, marked) };
+    return { name: 'the relay', perSecond: steady.pace().perSecond, sent: Math.min(sent, marked) };
   } finally {
     await app.close();
   }
+}
+
+async function drainedBy(peer: Peer, messages: number): Promise<Drain> {
+  const { perSecond, lost, doubled } = await peer.drain(messages, JSON.parse(event));
+  return { name: peer.name, perSecond, sent: messages - lost - doubled };
 }
 
 /** The same claim and the same mark, one after the other on one connection, and nothing else. */
@@ -97,7 +107,7 @@ async function byHand(database: TestDatabase, messages: number): Promise<Drain> 
   let sent = 0;
   try {
     await connection.query('SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED');
-    const startedAt = performance.now();
+    const steady = new Steady(messages);
     for (;;) {
       const token = randomBytes(16);
       await connection.query('START TRANSACTION');
@@ -123,8 +133,9 @@ async function byHand(database: TestDatabase, messages: number): Promise<Drain> 
         [ids, token],
       );
       sent += done.affectedRows;
+      steady.done(done.affectedRows);
     }
-    return { name: 'by hand', perSecond: (sent / (performance.now() - startedAt)) * 1000, sent };
+    return { name: 'by hand', perSecond: steady.pace().perSecond, sent };
   } finally {
     await connection.end();
   }
@@ -133,12 +144,13 @@ async function byHand(database: TestDatabase, messages: number): Promise<Drain> 
 function report(wakes: readonly number[], drains: readonly Drain[], messages: number) {
   const sorted = [...wakes].sort((a, b) => a - b);
   const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
-  const of = (name: Drain['name']) => drains.filter((drain) => drain.name === name);
-  const ratios = of('the relay').map(
-    ({ perSecond }, round) => perSecond / (of('by hand')[round]?.perSecond ?? Number.NaN),
-  );
+  const of = (name: string) => drains.filter((drain) => drain.name === name);
+  const ratio = (other: string) => {
+    const others = of(other);
+    if (others.length === 0) return null;
+    return median(of('the relay').map(({ perSecond }, round) => perSecond / (others[round]?.perSecond ?? Number.NaN)));
+  };
   const lost = drains.reduce((sum, { sent }) => sum + messages - sent, 0);
-  const missing: Target[] = ['BullMQ', 'graphile-worker'].map((peer) => atLeast(`the relay / ${peer}`, 1, null));
   return {
     tables: [
       {
@@ -149,17 +161,17 @@ function report(wakes: readonly number[], drains: readonly Drain[], messages: nu
       {
         title: `Draining ${messages.toLocaleString('en-US')} messages, ${batch} at a time, medians`,
         columns: ['', 'messages/s'],
-        rows: (['by hand', 'the relay'] as const).map((name) => [
+        rows: ['by hand', 'the relay', ...peerNames].map((name) => [
           name,
-          rate(median(of(name).map(({ perSecond }) => perSecond))),
+          of(name).length === 0 ? 'NOT MEASURED' : rate(median(of(name).map(({ perSecond }) => perSecond))),
         ]),
       },
     ],
     targets: [
       atMost('commit to handler, p50 in ms', 5, at(0.5)),
       atMost('commit to handler, p99 in ms', 30, at(0.99)),
-      atLeast('the relay / by hand, messages per second', 0.75, median(ratios)),
-      ...missing,
+      atLeast('the relay / by hand, messages per second', 0.75, ratio('by hand')),
+      ...peerNames.map((peer) => atLeast(`the relay / ${peer}, messages per second`, 1, ratio(peer))),
     ],
     verdicts: [
       { name: 'every message is sent and marked', ok: lost === 0, detail: `${drains.length} drains: ${lost} missing` },
