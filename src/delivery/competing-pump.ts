@@ -28,8 +28,11 @@ export class CompetingPump {
   private readonly lanes = new Map<number, LaneState>();
   private readonly returns: ComingBack;
   private readonly queue: InHand[] = [];
-  /** By job: the messages in work. */
-  private readonly jobs = new Map<Promise<void>, readonly InHand[]>();
+  private readonly jobs = new Set<Promise<void>>();
+  /** Messages in these jobs. */
+  private inWork = 0;
+  /** `start` is called once more in this turn of the event loop, for all places that became free in it. */
+  private startsSoon = false;
   /** Claimed and not settled: what waits for one of them is not in turn. */
   private readonly unsettled = new Set<string>();
   /** Closed since the last look began: what was read as waiting for one of them is in turn. */
@@ -70,7 +73,7 @@ export class CompetingPump {
   }
 
   get inHand(): number {
-    return this.queue.length + [...this.jobs.values()].reduce((sum, job) => sum + job.length, 0);
+    return this.queue.length + this.inWork;
   }
 
   /** There is something new: look at all lanes again. */
@@ -117,7 +120,10 @@ export class CompetingPump {
 
   /** Resolves when nothing is in hand. */
   async idle(): Promise<void> {
-    while (this.jobs.size > 0) await Promise.race(this.jobs.keys());
+    while (this.jobs.size > 0 || this.startsSoon) {
+      if (this.startsSoon) await new Promise<void>((resolve) => process.nextTick(resolve));
+      else await Promise.race(this.jobs);
+    }
     await this.returns.idle();
   }
 
@@ -211,14 +217,27 @@ export class CompetingPump {
 
   /** Starts messages while there are free places. */
   private start(): void {
-    while (!this.stopping && this.jobs.size < Math.max(1, this.options.concurrency())) {
-      const turn = this.inTurn();
-      if (turn.length === 0) return;
-      const job = turn.slice(0, Math.max(1, this.work.together(turn)));
-      const taken = new Set(job);
-      this.queue.splice(0, this.queue.length, ...this.queue.filter((message) => !taken.has(message)));
-      this.launch(job);
-    }
+    const free = () => Math.max(1, this.options.concurrency()) - this.jobs.size;
+    if (this.stopping || this.queue.length === 0 || free() <= 0) return;
+    // What is started changes nothing in whose turn it is, so that is looked for once.
+    const turn = this.inTurn();
+    const jobs: InHand[][] = [];
+    while (turn.length > 0 && jobs.length < free()) jobs.push(turn.splice(0, Math.max(1, this.work.together(turn))));
+    const taken = new Set(jobs.flat());
+    this.queue.splice(0, this.queue.length, ...this.queue.filter((message) => !taken.has(message)));
+    for (const job of jobs) this.launch(job);
+  }
+
+  /** Places become free many at a time, since successes are written together. */
+  private startSoon(): void {
+    if (this.startsSoon) return;
+    this.startsSoon = true;
+    // After all promises that are settled already.
+    process.nextTick(() => {
+      this.startsSoon = false;
+      this.start();
+      if (!this.stopping && this.reasonNotToClaim() === null && this.nextLookMs() === 0) this.onHungry();
+    });
   }
 
   /** Messages that wait for nothing in hand, oldest first; one of each order unit. */
@@ -240,11 +259,12 @@ export class CompetingPump {
       .catch((error: unknown) => this.onError(error))
       .finally(() => {
         this.jobs.delete(running);
+        this.inWork -= job.length;
         if (this.inHand === 0) this.alone = false;
-        this.start();
-        if (!this.stopping && this.reasonNotToClaim() === null && this.nextLookMs() === 0) this.onHungry();
+        this.startSoon();
       });
-    this.jobs.set(running, job);
+    this.jobs.add(running);
+    this.inWork += job.length;
   }
 
   /** What waited behind a message that did not close is given back; what stepped aside for one that did comes back. */
@@ -257,8 +277,9 @@ export class CompetingPump {
         continue;
       }
       this.justClosed.add(claim.id);
+      if (candidate.open === null || !this.parts.neighbours) continue;
       const follower = this.queue.some((other) => other.candidate.previous === claim.id);
-      if (candidate.open !== null && !follower && this.parts.neighbours) this.returns.add(candidate.open);
+      if (!follower) this.returns.add(candidate.open);
     }
   }
 

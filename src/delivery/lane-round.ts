@@ -30,6 +30,7 @@ const mostPausesMs = 2_000;
 export class LaneRound implements LaneContext {
   readonly running = new Map<string, Claim>();
   handled = 0;
+  private goesOnUntil = Number.NEGATIVE_INFINITY;
   /** After the round: milliseconds until messages at a limit are due again; null when none are. */
   resumeInMs: number | null = null;
 
@@ -46,8 +47,10 @@ export class LaneRound implements LaneContext {
   /**
    * @param session the lane's connection of the application; it takes one at its first use, and the caller closes it
    * @param afterFull the round before this one was full, so there is work: it is not looked for
+   * @param atLeastMs a round that is full sooner goes on for so long
    */
-  async run(session: HandlerSession, afterFull = false): Promise<RoundEnd> {
+  async run(session: HandlerSession, afterFull: boolean, atLeastMs: number): Promise<RoundEnd> {
+    this.goesOnUntil = performance.now() + atLeastMs;
     const { keeper, store, events, recovery } = this.parts;
     const entrance = await keeper.enter(this.parts.leaseName(this.lane));
     if (!entrance) return 'unavailable';
@@ -64,7 +67,7 @@ export class LaneRound implements LaneContext {
 
     let recovered: readonly Recovered[] = [];
     const lease = await entrance.take({
-      maxHoldMs: this.options.batchSize * this.options.handlerTimeoutMs,
+      maxHoldMs: atLeastMs + this.options.batchSize * this.options.handlerTimeoutMs,
       onTaken: async (tx) => {
         recovered = await recovery.recoverLane(tx, this.lane);
       },
@@ -139,6 +142,6 @@ export class LaneRound implements LaneContext {
     if (!lease.isHeld()) return 'lost';
     if (timeouts >= this.options.timeoutsPerRound) return 'timeouts';
     if (this.options.shouldGiveBack(this.lane)) return 'surplus';
-    return this.handled >= this.options.batchSize ? 'full' : null;
+    return this.handled >= this.options.batchSize && performance.now() >= this.goesOnUntil ? 'full' : null;
   }
 }

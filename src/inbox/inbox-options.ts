@@ -43,7 +43,7 @@ export interface InboxOptions {
   readonly mode?: 'ordered' | 'competing';
   /** With mode 'competing': messages handled at the same time in this process. Default 10. */
   readonly concurrency?: number;
-  /** Messages that a round handles at most before the lease is offered to others. Default 50. */
+  /** Messages that a round handles before the lease is offered to others; with `continuous` it goes on for a second at least. Default 50. */
   readonly batchSize?: number;
   /** Retries after the first attempt. Default 3. */
   readonly maxRetry?: number;

@@ -40,21 +40,21 @@ async function armsOf({ database, redisUrl, length }: BenchContext) {
   const by = (options: Omit<OursOptions, 'messages'>, messages: number) => () =>
     ours(database, { ...options, messages: of(messages) });
   const peers = await findPeers(redisUrl);
-  const many = of(15_000, 400);
+  const many = of(12_000, 400);
   const arms: Arm[] = [
-    { name: names.hand1, run: () => oneByOne(database, of(1_500), 1) },
-    { name: names.row1, run: by({ mode: 'ordered', lanes: 1, handler: 'row' }, 1_500) },
-    { name: names.nothing1, run: by({ mode: 'ordered', lanes: 1, handler: 'nothing' }, 1_500) },
-    { name: names.hand16, run: () => oneByOne(database, of(5_000), lanes) },
-    { name: names.row16, run: by({ mode: 'ordered', lanes, handler: 'row' }, 5_000) },
-    { name: names.wait1, run: by({ mode: 'ordered', lanes: 1, handler: 'wait' }, 300) },
-    { name: names.wait16, run: by({ mode: 'ordered', lanes, handler: 'wait' }, 3_000) },
+    { name: names.hand1, run: () => oneByOne(database, of(1_200), 1) },
+    { name: names.row1, run: by({ mode: 'ordered', lanes: 1, handler: 'row' }, 1_200) },
+    { name: names.nothing1, run: by({ mode: 'ordered', lanes: 1, handler: 'nothing' }, 1_200) },
+    { name: names.hand16, run: () => oneByOne(database, of(4_000), lanes) },
+    { name: names.row16, run: by({ mode: 'ordered', lanes, handler: 'row' }, 4_000) },
+    { name: names.wait1, run: by({ mode: 'ordered', lanes: 1, handler: 'wait' }, 200) },
+    { name: names.wait16, run: by({ mode: 'ordered', lanes, handler: 'wait' }, 2_000) },
     { name: names.handBatch, run: () => inBatches(database, many) },
     {
       name: names.competing,
       run: () => ours(database, { mode: 'competing', lanes: 1, handler: 'nothing', messages: many }),
     },
-    { name: names.competingRow, run: by({ mode: 'competing', lanes: 1, handler: 'row' }, 2_500) },
+    { name: names.competingRow, run: by({ mode: 'competing', lanes: 1, handler: 'row' }, 1_500) },
     ...peers.map(({ name, drain }) => ({ name, run: () => drain(many, JSON.parse(event)) })),
   ];
   return { arms, setUps: peers.map(({ name, setUp }) => `${name}: ${setUp}`) };
