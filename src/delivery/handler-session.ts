@@ -3,7 +3,10 @@ import { type Dialect, destroyConnection, isStatementResult, saysInTransaction }
 
 /** The mysql2 connection under a TypeORM query runner, which TypeORM hands out untyped. */
 export interface RawConnection {
-  promise(): { query(sql: string, values?: readonly unknown[]): Promise<[unknown, unknown]> };
+  promise(): {
+    query(sql: string, values?: readonly unknown[]): Promise<[unknown, unknown]>;
+    execute(sql: string, values?: readonly unknown[]): Promise<[unknown, unknown]>;
+  };
   release(): void;
   destroy(): void;
 }

@@ -66,6 +66,26 @@ export class HandlerTransaction {
     return result;
   };
 
+  /**
+   * As `send`, for a statement that always has the same text: prepared once for each session, since to read and plan a mark
+   * anew costs the server as much as to carry it out.
+   */
+  sendPrepared = async (sql: string, values: readonly unknown[]): Promise<StatementResult> => {
+    this.refuseIfEnded();
+    await this.begin();
+    const connection = await this.session.open();
+    this.refuseIfEnded();
+    try {
+      const [result] = await connection.promise().execute(sql, values);
+      if (!isStatementResult(result)) throw new TypeError('the driver returned no result for an UPDATE');
+      this.note(sql, result);
+      return result;
+    } catch (error) {
+      if (endsTransaction(error)) this.doom('the server ended it', error);
+      throw error;
+    }
+  };
+
   /** Rows of one of the engine's own SELECTs inside this transaction: it sees what the transaction wrote. */
   rows = async <T>(sql: string, values: readonly unknown[]): Promise<T[]> =>
     (await this.query(sql, [...values])) as T[];

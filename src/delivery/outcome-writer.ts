@@ -68,7 +68,7 @@ export class OutcomeWriter {
     const { claim } = completion;
     await tx.assertInTransaction();
     refuseUnlessHeld(authority, claim);
-    const changed = await authority.complete(tx.send, completion, next);
+    const changed = await authority.complete(tx.sendPrepared, completion, next);
     const written = changed === (next ? 2 : 1) || (changed === 1 && (await this.isMarked(tx, claim.id)));
     if (!written) throw new ClaimLostError(claim.id, 'it was taken over; the handler was rolled back');
     refuseUnlessHeld(authority, claim);
