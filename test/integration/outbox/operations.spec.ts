@@ -7,6 +7,7 @@ import { waitUntil } from '../../support/wait-until.js';
 let database: TestDatabase;
 let app: OutboxApp;
 let broken = true;
+let offline = false;
 let sent: string[] = [];
 const audit = { actor: 'ann', reason: 'the provider is back' };
 
@@ -15,8 +16,10 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   broken = true;
+  offline = false;
   sent = [];
   const transport = notingTransport((message) => {
+    if (offline) return { status: 'offline' };
     if (broken)
       return { status: 'dead', error: Object.assign(new Error('no such number'), { code: 'unknown-number' }) };
     sent.push(String(message.payload));
@@ -64,6 +67,17 @@ test('retry sends dead messages again in order, archives each as it was, and kee
     { replay_count: 1, error_kind: null },
   ]);
   expect(await app.outbox.retry({ topic: 't' }, audit)).toMatchObject({ selected: 0, requeued: 0, state: 'done' });
+});
+
+test('a message that had expired waits for its offline receiver anew when it is sent again', async () => {
+  await dead(1, { receiver: 'bob' });
+  await database.query("UPDATE outbox_message SET error_kind = 'expired', expires_at = '2020-01-01'");
+  offline = true;
+  await app.outbox.retry({ errorKind: 'expired' }, audit);
+  await waitUntil(async () => (await outboxCounts(database)).parked === 1, { what: 'it is parked' });
+  expect(await database.query('SELECT expires_at > UTC_TIMESTAMP(3) AS waits FROM outbox_message')).toEqual([
+    { waits: 1 },
+  ]);
 });
 
 test('discard takes them out, with the reason, into the archive', async () => {

@@ -9,9 +9,9 @@ import { type InboxApp, pushJson, startInboxApp } from '../../support/inbox-app.
 import { numbers } from '../../support/plans.js';
 import { waitUntil } from '../../support/wait-until.js';
 
-const old = 10_000;
-const pushes = 400;
-const replayed = 500;
+const old = 3_000;
+const pushes = 100;
+const replayed = 100;
 let database: TestDatabase;
 let app: InboxApp;
 
@@ -72,7 +72,7 @@ test('two purges, a replay of the same messages, pushes and consumption: no erro
     ]);
     await waitUntil(async () => (await replay.get(run.id))?.state === 'done', { what: 'the run ends' });
     const open = () => database.query("SELECT id FROM inbox_message WHERE status <> 'success'");
-    await waitUntil(async () => (await open()).length === 0, { what: 'all are handled', timeoutMs: 30_000 });
+    await waitUntil(async () => (await open()).length === 0, { what: 'all are handled', timeoutMs: 50_000 });
 
     const { requeued = 0, skipped = 0 } = (await replay.get(run.id)) ?? {};
     expect(requeued + skipped).toBe(replayed);
