@@ -100,8 +100,10 @@ export class ReplayService {
    * @throws EditRefusedError unless the option `edit` is set, and for a message that is not there or has not ended
    * @throws OverlappingRunError with the id of a run that has the message before it
    */
-  async edit(id: string, { box, body, actor, reason }: EditRequest): Promise<Edited> {
+  async edit(id: string, request: EditRequest): Promise<Edited> {
     const messageId = idOf(id);
+    refuseUnknown(request, ['box', 'body', 'actor', 'reason']);
+    const { box, body, actor, reason } = request;
     if (!this.options.edit) throw new EditRefusedError(messageId, 'the option edit of ReplayModule is not set', 'off');
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;
     if (!Buffer.isBuffer(bytes) || bytes.length > mostBodyBytes)
@@ -180,7 +182,9 @@ export class ReplayService {
     request: ReplayRequest,
   ): Promise<Run> {
     const store = this.storeOf(box);
+    refuseUnknown(request, ['actor', 'reason', 'ratePerSecond', 'keepOrder']);
     const { ratePerSecond = this.options.ratePerSecond, keepOrder = false } = request;
+    if (typeof keepOrder !== 'boolean') throw new InvalidSelectionError('keepOrder', 'write true or false');
     if (!rate.safeParse(ratePerSecond).success)
       throw new InvalidSelectionError('ratePerSecond', 'write messages per second from 0.01 to 10000');
     const id = await store.create(selection, {
@@ -188,7 +192,7 @@ export class ReplayService {
       actor: words('actor', request.actor, 128),
       reason: words('reason', request.reason, 500),
       ratePerSecond,
-      keepOrder: keepOrder === true,
+      keepOrder,
       maxReplays: this.options.maxReplays === false ? null : this.options.maxReplays,
     });
     this.onStarted();
@@ -218,6 +222,12 @@ function pageSize(limit: unknown): number {
   if (!Number.isInteger(size) || size < 1 || size > mostOnPage)
     throw new InvalidSelectionError('limit', `write a whole number from 1 to ${mostOnPage}`);
   return size;
+}
+
+/** A name that is mistyped would be a wish that is not heard. */
+function refuseUnknown(request: object, known: readonly string[]): void {
+  const unknown = Object.keys(request).find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new InvalidSelectionError(unknown, `write one of ${known.join(', ')}`);
 }
 
 function words(field: string, value: unknown, atMost: number): string {

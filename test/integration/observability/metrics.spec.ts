@@ -1,10 +1,12 @@
 // C131 and what the metrics say: applications with an inbox and metrics on a real database, scraped through their registry.
+import { jest } from '@jest/globals';
 import type { TestingModule } from '@nestjs/testing';
 import { Test } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { Counter, Registry, register } from 'prom-client';
 import { InboxModule, InboxService, MailroomMetricsModule, type MetricsOptions } from '../../../src/index.js';
 import { createTestDatabase, migrated } from '../../support/database.js';
+import { numbers } from '../../support/plans.js';
 
 const database = await migrated(await createTestDatabase('metrics'));
 const open: { close(): Promise<void> }[] = [];
@@ -69,6 +71,21 @@ test('types beyond the limit fall into "other"', async () => {
     'mailroom_inbox_stored_total{source="test",type="b"} 1',
     'mailroom_inbox_stored_total{source="test",type="other"} 2',
   ]);
+});
+
+test('C127 many scrapes over a large table ask it once for a sample, which counts up to a limit', async () => {
+  const registry = new Registry();
+  const app = await boot({ registry, sampleFor: '1m' });
+  await database.query(
+    `INSERT INTO inbox_message (source, type, body, status, next_attempt_at)
+     SELECT 'test', 'a', '', 'success', '2026-01-01' FROM ${numbers(0, 12_000)}`,
+  );
+  const stats = jest.spyOn(app.get(InboxService), 'stats');
+  const scrapes = await Promise.all(Array.from({ length: 30 }, () => lines(registry, 'mailroom_messages')));
+  expect(stats).toHaveBeenCalledTimes(1);
+  for (const sampled of [scrapes[0], await lines(registry, 'mailroom_messages')])
+    expect(sampled).toContain('mailroom_messages{box="inbox",status="success"} 10000');
+  expect(stats).toHaveBeenCalledTimes(1);
 });
 
 test('C131 two applications and a third after them share one registry, and the last that closes takes the series away', async () => {

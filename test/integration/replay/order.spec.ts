@@ -77,3 +77,30 @@ test('without keepOrder they do not wait', async () => {
 test('within an entity the order is kept either way', async () => {
   expect(await replayed(await start(), 7, {}, 'e')).toEqual(inOrder(7));
 });
+
+test.each(['edit', 'discard'] as const)(
+  'what waited behind a message that parks its entity goes on after its %s',
+  async (action) => {
+    app = await startInboxApp(database, {
+      inbox: { enabled: true, roundInterval: 50, recoveryInterval: 100 },
+      source: { onFailure: 'park' },
+      handlers: {
+        work({ json: { n } }) {
+          if (n === 0) throw new PermanentFailureError('broken', { kind: 'broken' });
+          handled.push(Number(n));
+        },
+      },
+      imports: [ReplayModule.forRoot({ pollInterval: 50, edit: true })],
+    });
+    const first = await pushJson(app.inbox, { type: 'work', n: 0, entity: 'e' });
+    await waitUntil(async () => app.events('failed').length === 1, { what: 'the first one fails' });
+    await pushJson(app.inbox, { type: 'work', n: 1, entity: 'e' });
+    const replay = app.app.get(ReplayService);
+    const audit = { actor: 'a', reason: 'r' };
+    if (action === 'discard') await replay.discard({ ids: [first] }, { ...audit, ratePerSecond: 100 });
+    else await replay.edit(first, { ...audit, body: '{"type":"work","n":2}' });
+    const expected = action === 'discard' ? [1] : [1, 2];
+    await waitUntil(() => handled.length === expected.length, { what: 'the others are handled' });
+    expect(handled).toEqual(expected);
+  },
+);

@@ -290,24 +290,46 @@ describe('over HTTP', () => {
     'what is injected is harmless: %j',
     async (text) => {
       await failed(1);
-      for (const name of [
-        'source',
-        'type',
-        'key',
-        'errorKind',
-        'errorContains',
-        'status',
-        'ids',
-        'receivedFrom',
-        'box',
-        'after',
-      ]) {
-        const { status, body } = await call(`messages?${name}=${encodeURIComponent(text)}`);
+      const every =
+        'key errorKind errorContains status ids receivedFrom receivedTo failedFrom failedTo attemptsAtLeast';
+      const filters = `${every} source type box after limit`.split(' ').map((name) => [name, 'inbox'] as const);
+      const others = `${every} topic receiver subject`.split(' ').map((name) => [name, 'outbox'] as const);
+      for (const [name, box] of [...filters, ...others]) {
+        const { status, body } = await call(`messages?box=${box}&${name}=${encodeURIComponent(text)}`);
         expect([name, status === 200 ? body : status]).toEqual([name, status === 200 ? [] : 400]);
+        const asked = await call('preview', { method: 'POST', body: JSON.stringify({ box, [name]: text }) });
+        expect([name, asked.status === 200 ? asked.body : asked.status]).toEqual([
+          name,
+          asked.status === 200 ? expect.objectContaining({ count: 0 }) : 400,
+        ]);
       }
+      for (const path of ['runs?before=', 'runs?box=', 'runs/1/items?after=', 'messages/', 'runs/'])
+        expect([path, (await call(path + encodeURIComponent(text))).status]).toEqual([path, 400]);
       expect(await database.query('SELECT COUNT(*) AS n FROM inbox_message')).toEqual([{ n: 1 }]);
     },
   );
+
+  test.each([
+    ['a filter that is an object', { selection: { type: { $ne: 1 } }, reason: 'r' }],
+    ['a filter that is a list', { selection: { type: ['a', 'b'] }, reason: 'r' }],
+    ['a filter that is not there', { selection: { typ: 'a' }, reason: 'r' }],
+    ['an empty selection', { selection: {}, reason: 'r' }],
+    ['all that is text', { selection: { all: 'true' }, reason: 'r' }],
+    ['a selection of prototypes', { selection: JSON.parse('{"__proto__":{"all":true},"constructor":1}'), reason: 'r' }],
+    ['no reason', { selection: { all: true } }],
+    ['a reason of blanks', { selection: { all: true }, reason: '  ' }],
+    ['a rate that is text', { selection: { all: true }, reason: 'r', ratePerSecond: '1000' }],
+    ['a rate of 0', { selection: { all: true }, reason: 'r', ratePerSecond: 0 }],
+    ['an order that is text', { selection: { all: true }, reason: 'r', keepOrder: 'false' }],
+    ['an option that is mistyped', { selection: { all: true }, reason: 'r', ratePerSec: 1 }],
+    ['an action that is none', { selection: { all: true }, reason: 'r', action: 'delete' }],
+    ['an edit that is no run', { selection: { all: true }, reason: 'r', action: 'edit' }],
+    ['no object', [1]],
+  ])('%s is a 400, and no run is recorded', async (_what, body) => {
+    await failed(1);
+    expect((await call('runs', { method: 'POST', body: JSON.stringify(body) })).status).toBe(400);
+    expect(await database.query('SELECT id FROM replay_run')).toEqual([]);
+  });
 
   test('a query word that comes twice, or with brackets, is a 400', async () => {
     expect((await call('messages?type=a&type=b')).status).toBe(400);
