@@ -21,6 +21,11 @@ export interface LaneRunnerOptions extends LaneRoundOptions {
  */
 const shortestRoundMs = 1_000;
 
+interface RoundResult {
+  readonly end: RoundEnd;
+  readonly resumeInMs: number | null;
+}
+
 /** Beyond the longest round that is allowed, one pass counts as hung. */
 const passSlackMs = 60_000;
 
@@ -28,12 +33,14 @@ const passSlackMs = 60_000;
 export class LaneRunner {
   private readonly loop: FixedDelayLoop;
   private readonly stopping = new AbortController();
+  /** Rounds in work, those asked for by `runOnce()` included. */
+  private readonly rounds = new Set<Promise<unknown>>();
   private dueAt = 0;
   private woken = false;
   /** Messages at a limit are due at `dueAt`: the tick is too coarse for them. */
   private resuming = false;
-  /** The connection of the application that handlers write through. Kept from one full round to the next. */
-  private session: HandlerSession | undefined;
+  /** The connection of the application that handlers write through, from one full round to the next. */
+  private kept: HandlerSession | undefined;
 
   constructor(
     readonly lane: number,
@@ -70,7 +77,8 @@ export class LaneRunner {
   async stop(): Promise<void> {
     this.stopping.abort();
     await this.loop.stop();
-    await this.closeSession();
+    await Promise.allSettled(this.rounds);
+    await this.closeKept();
   }
 
   ageMs(): number {
@@ -82,20 +90,29 @@ export class LaneRunner {
     try {
       return (await this.round(0)).end;
     } finally {
-      await this.closeSession();
+      await this.closeKept();
     }
   }
 
-  private async round(atLeastMs: number): Promise<{ readonly end: RoundEnd; readonly resumeInMs: number | null }> {
+  private round(atLeastMs: number): Promise<RoundResult> {
+    const round = this.reallyRound(atLeastMs);
+    this.rounds.add(round);
+    return round.finally(() => this.rounds.delete(round));
+  }
+
+  private async reallyRound(atLeastMs: number): Promise<RoundResult> {
     const startedAt = performance.now();
     const round = new LaneRound(this.lane, this.parts, this.options, this.stopping.signal, this.deadline);
-    const afterFull = this.session !== undefined;
-    this.session ??= this.parts.newSession();
+    // Taken out: a round that `runOnce()` asks for beside this one must not get the same connection.
+    const { kept } = this;
+    this.kept = undefined;
+    const session = kept ?? this.parts.newSession();
     let end: RoundEnd | undefined;
     try {
-      end = await round.run(this.session, afterFull, atLeastMs);
+      end = await round.run(session, kept !== undefined, atLeastMs);
     } finally {
-      if (end !== 'full' || !this.options.continuous) await this.closeSession();
+      if (end === 'full' && this.options.continuous && !this.kept) this.kept = session;
+      else await session.close();
     }
     this.parts.events.emit({
       name: 'round',
@@ -113,11 +130,11 @@ export class LaneRunner {
       if (this.resuming) this.loop.pauseAtMost(Math.ceil(earlyMs));
       return;
     }
-    if (!this.share.tryTake(this.lane)) return this.closeSession();
+    if (!this.share.tryTake(this.lane)) return this.closeKept();
     const wasWoken = this.woken;
     this.woken = false;
     const startedAt = performance.now();
-    let round: { readonly end: RoundEnd; readonly resumeInMs: number | null };
+    let round: RoundResult;
     try {
       round = await this.round(this.options.continuous ? shortestRoundMs : 0);
     } finally {
@@ -142,10 +159,10 @@ export class LaneRunner {
   }
 
   /** Gives the connection back to the application. Never throws. */
-  private async closeSession(): Promise<void> {
-    const { session } = this;
-    this.session = undefined;
-    await session?.close();
+  private async closeKept(): Promise<void> {
+    const { kept } = this;
+    this.kept = undefined;
+    await kept?.close();
   }
 
   private failed(error: unknown): void {
