@@ -2,6 +2,7 @@ import type { LaneParts } from '../delivery/index.js';
 import type { InboxStatus } from '../message/inbox-status.js';
 import type { BreakerSnapshot, HandlerAdmission } from './handler-admission.js';
 import type { FlightEntry, InFlight } from './in-flight.js';
+import type { PausedKind } from './inbox-operations.js';
 import type { CappedCount, InboxStatsStore, LaneState } from './inbox-stats.store.js';
 import type { LateCount, LateMessages } from './late-messages.js';
 
@@ -23,6 +24,8 @@ export interface InboxStats {
   readonly lanes: readonly LaneStats[];
   /** Handlers that are running in this process, longest first; those that went past their timeout included. */
   readonly inFlight: readonly FlightEntry[];
+  /** What `pause()` holds in this process; null stands for every source or every type. Empty when nothing is paused. */
+  readonly paused: readonly PausedKind[];
   /** Breakers of the kinds that were handled in this process, those that are not closed first. */
   readonly breakers: readonly BreakerSnapshot[];
   /** Messages that this process handled after one of their entity with a higher sequence, where a reorder window is set. */
@@ -46,6 +49,7 @@ export async function collectStats(
     oldestDueMs: ages.length === 0 ? null : Math.max(...ages),
     lanes: lanes.map((lane) => ({ ...lane, isHere: lane.holder === parts.keeper.owner })),
     inFlight: inFlight.entries(),
+    paused: parts.box.paused(),
     breakers: admission.breakers(),
     late: late.counts(),
   };

@@ -81,7 +81,9 @@ test('younger messages of the entity wait for a paused one, other entities do no
   app.inbox.pause({ source: 'test', type: 'a' });
   await app.inbox.runOnce();
   expect(await effects()).toEqual(['other']);
+  expect((await app.inbox.stats()).paused).toEqual([{ source: 'test', type: 'a' }]);
   app.inbox.resume({ source: 'test', type: 'a' });
+  expect((await app.inbox.stats()).paused).toEqual([]);
   await app.inbox.runOnce();
   expect(await effects()).toEqual(['other', '1', '2']);
 });
