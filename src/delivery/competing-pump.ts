@@ -52,6 +52,8 @@ export class CompetingPump {
   private missed = false;
   /** Messages claimed by this process so far. */
   claimed = 0;
+  /** How often a lane was looked at so far. */
+  looks = 0;
 
   constructor(
     private readonly parts: CompetingParts,
@@ -172,6 +174,7 @@ export class CompetingPump {
   private async look(lane: number): Promise<ClaimedBatch | null> {
     const state = this.stateOf(lane);
     const { wakes } = this;
+    this.looks++;
     if (state.idle && !(await this.parts.store.hasDue(lane, this.parts.box.paused()))) {
       this.leaveAlone(
         lane,

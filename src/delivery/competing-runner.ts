@@ -117,10 +117,11 @@ export class CompetingRunner {
 
   private async reallyTurn(): Promise<PassEnd> {
     const startedAt = performance.now();
-    const before = this.pump.claimed;
+    const { claimed, looks } = this.pump;
     const end = await this.pump.pass();
-    const messages = this.pump.claimed - before;
-    if (messages > 0 || end === 'idle')
+    const messages = this.pump.claimed - claimed;
+    // A tick at which no lane was due is no round, nor is a look that found no free place.
+    if (messages > 0 || (end === 'idle' && this.pump.looks > looks))
       this.parts.events.emit({ name: 'round', lane: 0, end, messages, durationMs: performance.now() - startedAt });
     return end;
   }

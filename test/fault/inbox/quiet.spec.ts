@@ -1,6 +1,7 @@
-// What an inbox asks of the database while there is nothing to do, seen by the server's own general log.
+// What an inbox and an outbox ask of the database while there is nothing to do, seen by the server's own general log.
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
 import { startInboxApp } from '../../support/inbox-app.js';
+import { startOutboxApp } from '../../support/outbox-app.js';
 import { type PrivateDatabase, startPrivateDatabase } from '../../support/private-database.js';
 import { waitUntil } from '../../support/wait-until.js';
 
@@ -23,10 +24,13 @@ afterAll(async () => {
 /** What docs/architecture.md says that an idle instance sends: by timer, and how often per pass of it. */
 const kinds = {
   look: /^SELECT CAST\(EXISTS\(.* m\.lane = (\d+) /,
+  competingLook: /^SELECT 1 AS due FROM `inbox_message` .* m\.lane = (\d+) .* LIMIT 1$/,
+  relayLook: /^SELECT 1 AS due FROM `outbox_message` .* LIMIT 1$/,
+  recheck: /^SELECT .* FROM `?outbox_message`? .* m\.status = 'parked' AND m\.next_attempt_at <= .* LIMIT \d+$/,
   sharingWrite: /^INSERT INTO mailroom_instance /,
   sharingRead: /^SELECT .* FROM mailroom_instance$/,
   recoveryStart: /^START TRANSACTION$/,
-  recoveryOrphans: /^SELECT .* m\.status = 'processing' AND m\.claimed_until <= .* FOR UPDATE SKIP LOCKED$/,
+  recoveryOrphans: /^SELECT .* m\.status = '(?:processing|sending)' AND m\.claimed_until <= .* FOR UPDATE SKIP LOCKED$/,
   recoveryEnd: /^COMMIT$/,
   recoveryGroups: /^SELECT name FROM mailroom_lease .* 'inbox:group:'/,
   recoveryHeld: /^SELECT .* m\.status = 'held' AND .* LIMIT 500$/,
@@ -123,6 +127,63 @@ test('several idle lanes cost one look per round and lane, and recovery and shar
     for (const kind of ['sharingWrite', 'sharingRead'] as const) {
       expect(of(kind).length).toBeGreaterThan(0);
       expect(of(kind).length).toBeLessThanOrEqual(passes(ttl / 3));
+    }
+  } finally {
+    await app.close();
+  }
+});
+
+test('in competing mode an idle lane costs one look per round and nothing else', async () => {
+  const app = await startInboxApp(database, {
+    inbox: { enabled: true, mode: 'competing', lanes: 2, tick: 50, roundInterval: 500, recoveryInterval: 60_000 },
+    handlers: { a: () => undefined },
+  });
+  try {
+    await waitUntil(() => app.events('round').length >= 2, { what: 'it looks' });
+    const rounds = app.events('round').length;
+    const { statements, of } = await watch();
+    const turned = app.events('round').length - rounds;
+    expect(turned).toBeGreaterThan(1);
+    expect(statements.filter((sql) => kindOf(sql) !== 'competingLook')).toEqual([]);
+    for (const lane of [0, 1]) {
+      const looks = of('competingLook').filter((sql) => kinds.competingLook.exec(sql)?.[1] === String(lane));
+      expect(Math.abs(looks.length - turned)).toBeLessThanOrEqual(1);
+    }
+  } finally {
+    await app.close();
+  }
+});
+
+test('with the relay off the outbox sends nothing at all', async () => {
+  const app = await startOutboxApp(database, {
+    outbox: { enabled: false, pollInterval: 50, recoveryInterval: 100, parkRecheck: 1_000 },
+    handlers: { a: () => undefined },
+  });
+  try {
+    expect((await watch()).statements).toEqual([]);
+  } finally {
+    await app.close();
+  }
+});
+
+test('an idle relay costs one look per poll, and recovery what the table of timers says', async () => {
+  const recoveryInterval = 600;
+  const app = await startOutboxApp(database, {
+    outbox: { enabled: true, pollInterval: 500, recoveryInterval },
+    handlers: { a: () => undefined },
+  });
+  try {
+    await waitUntil(() => app.events('relay-pass').length >= 2, { what: 'the relay polls' });
+    const before = app.events('relay-pass').length;
+    const { of, elapsedMs } = await watch();
+    const polled = app.events('relay-pass').length - before;
+    expect(polled).toBeGreaterThan(1);
+    expect(of('other')).toEqual([]);
+    expect(Math.abs(of('relayLook').length - polled)).toBeLessThanOrEqual(1);
+    const passes = Math.ceil(elapsedMs / recoveryInterval) + 1;
+    for (const kind of ['recoveryStart', 'recoveryOrphans', 'recoveryEnd', 'recheck', 'recoveryHeld'] as const) {
+      expect(of(kind).length).toBeGreaterThan(0);
+      expect(of(kind).length).toBeLessThanOrEqual(passes);
     }
   } finally {
     await app.close();
