@@ -2,6 +2,7 @@
 import { ControlPool } from '../../../src/database/index.js';
 import { inboxRunBox, type Run, RunStore } from '../../../src/delivery/runs/index.js';
 import { createTestDatabase, migrated, type TestDatabase } from '../../support/database.js';
+import { waitUntil } from '../../support/wait-until.js';
 
 const claimMs = 60_000;
 let database: TestDatabase;
@@ -65,6 +66,25 @@ test('two steps with the same token at the same moment do not move a message twi
   expect(steps.map(({ handled }) => handled)).toEqual([2, 2]);
   expect(await store.get(run.id)).toMatchObject({ requeued: 4, skipped: 0 });
   expect(await database.query('SELECT DISTINCT replay_count AS n FROM inbox_message')).toEqual([{ n: 1 }]);
+});
+
+test('what somebody else is just changing is looked at when they have committed: skipped and counted as such', async () => {
+  const run = await newRun(2);
+  const token = await claimed(run);
+  const [first] = await database.query<{ id: number }>('SELECT id FROM inbox_message ORDER BY id');
+  let step: ReturnType<typeof store.step> | undefined;
+  await pool.transaction(async (other) => {
+    await other.execute("UPDATE inbox_message SET status = 'pending' WHERE id = ?", [first?.id]);
+    step = store.step(run, token, 2, claimMs);
+    const waits = async () =>
+      (await database.query("SELECT 1 AS waits FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"))
+        .length > 0;
+    // The servers refresh this list only when nobody looked at it for 100 ms.
+    await waitUntil(waits, { what: 'the step waits for the row', intervalMs: 150 });
+  });
+  expect(await step).toMatchObject({ going: true, handled: 2 });
+  expect(await store.get(run.id)).toMatchObject({ requeued: 1, skipped: 1 });
+  expect((await database.query('SELECT 1 FROM inbox_message_archive')).length).toBe(1);
 });
 
 test('a cancelled run moves nothing more, and a resumed one is refused only for what it has before it', async () => {
