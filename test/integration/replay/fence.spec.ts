@@ -45,6 +45,21 @@ const claimed = async (run: Run) => {
 const moved = async () =>
   (await database.query<{ n: number }>("SELECT COUNT(*) AS n FROM inbox_message WHERE status = 'pending'"))[0]?.n;
 
+/** Does `act` while somebody else has put the message back to pending and not committed; they commit when it waits. */
+async function whileChanging<T>(id: unknown, act: () => Promise<T>): Promise<{ readonly result: Promise<T> }> {
+  return pool.transaction(async (other) => {
+    await other.execute("UPDATE inbox_message SET status = 'pending' WHERE id = ?", [id]);
+    const result = act();
+    result.catch(() => undefined);
+    const waits = async () =>
+      (await database.query("SELECT 1 AS waits FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"))
+        .length > 0;
+    // The servers refresh this list only when nobody looked at it for 100 ms.
+    await waitUntil(waits, { what: 'it waits for the row', intervalMs: 150 });
+    return { result };
+  });
+}
+
 test('a run has one worker; one that stood still while another took the run over moves nothing', async () => {
   const run = await newRun(3);
   const stalled = await claimed(run);
@@ -72,19 +87,20 @@ test('what somebody else is just changing is looked at when they have committed:
   const run = await newRun(2);
   const token = await claimed(run);
   const [first] = await database.query<{ id: number }>('SELECT id FROM inbox_message ORDER BY id');
-  let step: ReturnType<typeof store.step> | undefined;
-  await pool.transaction(async (other) => {
-    await other.execute("UPDATE inbox_message SET status = 'pending' WHERE id = ?", [first?.id]);
-    step = store.step(run, token, 2, claimMs);
-    const waits = async () =>
-      (await database.query("SELECT 1 AS waits FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"))
-        .length > 0;
-    // The servers refresh this list only when nobody looked at it for 100 ms.
-    await waitUntil(waits, { what: 'the step waits for the row', intervalMs: 150 });
-  });
-  expect(await step).toMatchObject({ going: true, handled: 2 });
+  const step = await whileChanging(first?.id, () => store.step(run, token, 2, claimMs));
+  expect(await step.result).toMatchObject({ going: true, handled: 2 });
   expect(await store.get(run.id)).toMatchObject({ requeued: 1, skipped: 1 });
   expect((await database.query('SELECT 1 FROM inbox_message_archive')).length).toBe(1);
+});
+
+test('a message that somebody else is just changing is not edited', async () => {
+  await newRun(1);
+  await database.query("UPDATE replay_run SET state = 'done'");
+  const [first] = await database.query<{ id: number }>('SELECT id FROM inbox_message');
+  const edit = { id: String(first?.id), body: Buffer.from('{}'), reason: 'r', maxReplays: null };
+  const { result } = await whileChanging(first?.id, () => store.edit(edit, 'ann'));
+  await expect(result).rejects.toMatchObject({ message: expect.stringContaining('its status is pending') });
+  expect(await database.query('SELECT CAST(id AS SIGNED) AS id FROM inbox_message')).toEqual([{ id: first?.id }]);
 });
 
 test('a cancelled run moves nothing more, and a resumed one is refused only for what it has before it', async () => {
