@@ -52,8 +52,13 @@ async function whileChanging<T>(id: unknown, act: () => Promise<T>): Promise<{ r
     const result = act();
     result.catch(() => undefined);
     const waits = async () =>
-      (await database.query("SELECT 1 AS waits FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"))
-        .length > 0;
+      (
+        await database.query(
+          `SELECT 1 AS waits FROM information_schema.innodb_trx t JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id
+            WHERE t.trx_state = 'LOCK WAIT' AND p.db = ?`,
+          [database.name],
+        )
+      ).length > 0;
     // The servers refresh this list only when nobody looked at it for 100 ms.
     await waitUntil(waits, { what: 'it waits for the row', intervalMs: 150 });
     return { result };
