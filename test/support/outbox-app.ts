@@ -22,6 +22,7 @@ import {
 } from '../../src/index.js';
 import type { TestDatabase } from './database.js';
 import { opened } from './open-resources.js';
+import { waitUntil } from './wait-until.js';
 
 /** A running application with an outbox, for tests that drive it with `runOnce()` or let it run. */
 export interface OutboxApp {
@@ -32,6 +33,8 @@ export interface OutboxApp {
   send(messages: OutgoingMessage | readonly OutgoingMessage[]): Promise<string[]>;
   /** Everything that was emitted so far, of the given names. */
   events<N extends MailroomEventName>(...names: N[]): Extract<MailroomEvent, { name: N }>[];
+  /** The same once there are so many: an event follows its commit, so whoever reads the row can be earlier. */
+  seen<N extends MailroomEventName>(count: number, ...names: N[]): Promise<Extract<MailroomEvent, { name: N }>[]>;
   close(): Promise<void>;
 }
 
@@ -96,13 +99,18 @@ export async function startOutboxApp(database: TestDatabase, options: OutboxAppO
   }
   const dataSource = app.get(DataSource);
   const outbox = app.get(OutboxService);
+  const eventsOf = <N extends MailroomEventName>(...names: N[]) =>
+    seen.filter((event) => (names as string[]).includes(event.name)) as Extract<MailroomEvent, { name: N }>[];
   return {
     app,
     outbox,
     dataSource,
     send: (messages) => dataSource.transaction((manager) => outbox.enqueue(manager, messages)),
-    events: <N extends MailroomEventName>(...names: N[]) =>
-      seen.filter((event) => (names as string[]).includes(event.name)) as Extract<MailroomEvent, { name: N }>[],
+    events: eventsOf,
+    async seen(count, ...names) {
+      await waitUntil(() => eventsOf(...names).length >= count, { what: `${count} of ${names.join(', ')} are told` });
+      return eventsOf(...names);
+    },
     async close() {
       await app.close();
       closed();

@@ -41,7 +41,7 @@ test('a committed message is handled once, and what its handler writes commits w
   const [id] = await app.send({ topic: 'paid', payload: { order: 1 }, key: 'o1' });
   await waitUntil(async () => (await outboxCounts(database)).sent === 1, { what: 'it is sent' });
   expect(await database.query('SELECT message_id FROM effect')).toEqual([{ message_id: id }]);
-  expect(app.events('sent')).toMatchObject([{ topic: 'paid', attempt: 1 }]);
+  expect(await app.seen(1, 'sent')).toMatchObject([{ topic: 'paid', attempt: 1 }]);
 });
 
 test('a rolled-back message never leaves', async () => {
@@ -91,7 +91,7 @@ test('a message that fails for good is dead after its retries, and its followers
   await app.send(['bad', 'good'].map((payload) => ({ topic: 't', key: 'k', payload })));
   await waitUntil(async () => (await outboxCounts(database)).sent === 1, { what: 'the follower is sent' });
   expect(await outboxCounts(database)).toEqual({ dead: 1, sent: 1 });
-  expect(app.events('dead')).toMatchObject([{ topic: 't', attempt: 3 }]);
+  expect(await app.seen(1, 'dead')).toMatchObject([{ topic: 't', attempt: 3 }]);
   expect(transport.batches).toHaveLength(4);
 });
 
@@ -111,7 +111,7 @@ test('a send that never answers is given up after sendTimeout and tried again, a
     { topic: 't', payload: 'quick' },
   ]);
   await waitUntil(async () => (await outboxCounts(database)).sent === 2, { what: 'both are sent' });
-  expect(app.events('send-retrying')).toMatchObject([{ errorKind: 'MAILROOM_HANDLER_TIMEOUT' }]);
+  expect(await app.seen(1, 'send-retrying')).toMatchObject([{ errorKind: 'MAILROOM_HANDLER_TIMEOUT' }]);
   hold.open();
 });
 
@@ -190,7 +190,7 @@ test('a parked message is tried again at the re-check, and ends as dead when it 
   await waitUntil(async () => (await outboxCounts(database)).dead === 1, { what: 'one expired' });
   online = true;
   await waitUntil(async () => (await outboxCounts(database)).sent === 1, { what: 'the other is sent' });
-  expect(app.events('dead')).toMatchObject([{ topic: 'im', errorKind: 'expired' }]);
+  expect(await app.seen(1, 'dead')).toMatchObject([{ topic: 'im', errorKind: 'expired' }]);
 });
 
 test('a stale sending message is taken over, and the late outcome of its former owner changes nothing', async () => {
@@ -208,8 +208,8 @@ test('a stale sending message is taken over, and the late outcome of its former 
   hold.open();
   await waitUntil(async () => (await outboxCounts(database)).sent === 1, { what: 'it is sent again' });
   expect(calls).toBe(2);
-  expect(app.events('send-lost').length).toBe(1);
-  expect(app.events('sent').length).toBe(1);
+  expect(await app.seen(1, 'send-lost')).toHaveLength(1);
+  expect(await app.seen(1, 'sent')).toHaveLength(1);
 });
 
 test('waiting messages of a key leave by their sequence; those without one go first, and what is being sent is not overtaken', async () => {

@@ -107,7 +107,7 @@ test('a socket here that closes before it answers is told at once, also with the
   const client: TestClient = kept(await wsClient(relay, 'u1', { onFrame: () => void client.close() }));
   await relay.send(message('u1'));
   await countsAre({ parked: 1 });
-  expect(relay.events('send-retrying')).toMatchObject([{ attempt: 1, errorKind: 'socket-closed' }]);
+  expect(await relay.seen(1, 'send-retrying')).toMatchObject([{ attempt: 1, errorKind: 'socket-closed' }]);
 });
 
 test('a frame goes to all sockets of its receiver on both instances, and one acknowledgement is enough', async () => {
@@ -128,7 +128,7 @@ test('a socket of the other instance that closes before it answers counts an att
   const client: TestClient = kept(await wsClient(door, 'u1', { onFrame: () => void client.close() }));
   await relay.send(message('u1'));
   await countsAre({ parked: 1 });
-  expect(relay.events('send-retrying')).toMatchObject([{ attempt: 1, errorKind: 'socket-closed' }]);
+  expect(await relay.seen(1, 'send-retrying')).toMatchObject([{ attempt: 1, errorKind: 'socket-closed' }]);
 });
 
 test('an instance that gives no answer does not hold a send for longer than its bound', async () => {

@@ -72,7 +72,7 @@ describe.each(['ws', 'socket.io'] as const)('%s', (kind) => {
     const [id] = await app.send({ topic: 't', receiver: 'u1', payload: 1 });
     await dead.closed;
     await countsAre({ parked: 1 });
-    expect(app.events('send-retrying')).toMatchObject([{ attempt: 1, errorKind: 'unanswered' }]);
+    expect(await app.seen(1, 'send-retrying')).toMatchObject([{ attempt: 1, errorKind: 'unanswered' }]);
     const client = kept(await connect(app, 'u1'));
     await countsAre({ sent: 1 });
     expect([...idsOf(dead), ...idsOf(client)]).toEqual([id, id]);
@@ -88,7 +88,7 @@ describe.each(['ws', 'socket.io'] as const)('%s', (kind) => {
       await waitUntil(async () => !(await outboxCounts(database)).sending, { what: 'the attempt has ended' });
     }
     await countsAre({ dead: 1 });
-    expect(app.events('dead')).toMatchObject([{ attempt: 3, errorKind: 'socket-closed' }]);
+    expect(await app.seen(1, 'dead')).toMatchObject([{ attempt: 3, errorKind: 'socket-closed' }]);
   });
 });
 
