@@ -1,15 +1,16 @@
+import type { DataSource } from 'typeorm';
 import { isDeadlock, isLockUnavailable } from '../database/index.js';
 import { ClaimLostError } from '../errors/claim-lost.error.js';
 import { TransactionDoomedError } from '../errors/transaction-doomed.error.js';
 import { storedError } from '../message/outcome.js';
 import { runAttempt } from './attempt.js';
-import { type Batch, claimOf, type Member, passesItsHead } from './batch-member.js';
+import type { BatchHold } from './batch-hold.js';
+import { type Batch, type Member, passesItsHead } from './batch-member.js';
 import { type BatchOutcomes, type Call, failureOf } from './batch-outcomes.js';
-import { groupName } from './group-lock.store.js';
+import { type GroupLockStore, groupName } from './group-lock.store.js';
 import type { HandlerSession } from './handler-session.js';
 import { HandlerTransaction } from './handler-transaction.js';
 import type { Permit } from './lane-handler.js';
-import type { LaneContext } from './lane-parts.js';
 import { isTransient } from './outcome-writer.js';
 
 /** A group that is in work elsewhere is looked at again after this long. */
@@ -21,19 +22,18 @@ const nothing: readonly Member[] = [];
 /** One call of a batch handler: its group, its transaction, and what follows from how it ended. */
 export class BatchCall {
   constructor(
-    private readonly round: LaneContext,
+    private readonly parts: { readonly dataSource: DataSource; readonly groups: GroupLockStore },
+    private readonly hold: BatchHold,
     private readonly session: HandlerSession,
     private readonly outcomes: BatchOutcomes,
-    private readonly interrupted: AbortSignal,
   ) {}
 
   /** Calls the handler with messages of one group. Returns those that are to be tried one by one. Uses the permit up. */
   async run(members: readonly Member[], permit: Permit, batch: Batch): Promise<readonly Member[]> {
-    const { dataSource } = this.round.parts;
-    const tx = new HandlerTransaction(dataSource, this.session);
+    const tx = new HandlerTransaction(this.parts.dataSource, this.session);
     const call: Call = { members, tx, lock: lockOf(members), startedAt: performance.now() };
     // Those of a call that is done one by one lost their heartbeat with it.
-    for (const member of members) this.round.running.set(member.candidate.id, claimOf(member, batch));
+    this.hold.keep(members);
     try {
       return await this.attempt(call, permit, batch);
     } catch (error) {
@@ -50,7 +50,7 @@ export class BatchCall {
 
   private async attempt(call: Call, permit: Permit, batch: Batch): Promise<readonly Member[]> {
     const { members, tx, lock } = call;
-    if (lock !== null && !(await this.round.parts.groups.take(tx, lock))) {
+    if (lock !== null && !(await this.parts.groups.take(tx, lock))) {
       await tx.rollback('its group is in work elsewhere');
       await this.outcomes.giveBack(members, batch, groupTakenMs);
       return nothing;
@@ -68,7 +68,7 @@ export class BatchCall {
           },
         ),
       batch.handler.timeoutMs,
-      this.interrupted,
+      ...this.hold.interruptions(members),
     );
     permit.ended(end);
     if (end.kind !== 'timed-out') batch.timeouts = 0;
@@ -124,7 +124,7 @@ export class BatchCall {
   }
 }
 
-function lockOf([head]: readonly Member[]): string | null {
+export function lockOf([head]: readonly Member[]): string | null {
   if (!head || head.group === null) return null;
   return groupName(head.candidate.source, head.candidate.type, head.group);
 }

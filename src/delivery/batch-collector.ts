@@ -1,12 +1,12 @@
 import type { Lease } from '../lease/index.js';
 import type { Batch, Member } from './batch-member.js';
+import { mostBytes } from './batch-rules.js';
 import { type Candidate, claimant, isSuspect } from './candidate.js';
+import { newClaimToken } from './claim-token.js';
 import type { LaneContext } from './lane-parts.js';
 import type { LaneQueue } from './lane-queue.js';
 import { pause } from './pause.js';
 
-/** Bodies of a batch together; one message may have more by itself. Large: many lanes at work use much memory. */
-const mostBytes = 16 * 1_048_576;
 /** How often a batch that is not full looks for more. */
 const lookAgainMs = 50;
 
@@ -25,17 +25,18 @@ export class BatchCollector {
    */
   async collect(first: Candidate, batch: Batch, size: number, stopping: () => boolean): Promise<Member[]> {
     const { rules } = batch;
+    const token = newClaimToken();
     const giveUpAt = performance.now() + rules.maxWaitMs;
     const members: Member[] = [];
     for (let next: Candidate | null = first; ; ) {
       const chunk: Member[] = [];
       while (next && members.length + chunk.length < size) {
-        chunk.push(await memberOf(next, batch));
+        chunk.push(await memberOf(next, token, batch));
         if (members.length + chunk.length === size) break;
         const taken = [...members, ...chunk];
         next = await this.queue.nextOfKind(first, taken, (other) => fits(other, taken, batch));
       }
-      members.push(...(await this.claim(chunk, batch, size)));
+      members.push(...(await this.claim(chunk, size)));
       if (members.length >= size || members.length === 0 || stopping()) return members;
       const more = await this.queue.refillOfKind(first, members, (other) => fits(other, members, batch));
       if (more === 'other') return members;
@@ -49,12 +50,13 @@ export class BatchCollector {
     }
   }
 
-  private async claim(chunk: readonly Member[], { token }: Batch, size: number): Promise<readonly Member[]> {
+  private async claim(chunk: readonly Member[], size: number): Promise<readonly Member[]> {
     const [first] = chunk;
     if (!first) return [];
     const { parts, options, running } = this.round;
     // Only what ran alone in its process can be blamed for the end of it.
     const alone = isSuspect(first.candidate) || (size === 1 && options.isOnlyLane());
+    const { token } = first.claim;
     const ids = chunk.map(({ candidate }) => candidate.id);
     const ours = await parts.batches.claim(this.lease, ids, { token, claimant: claimant(parts.keeper.owner, alone) });
     for (const id of ours) running.set(id, { id, token });
@@ -62,8 +64,13 @@ export class BatchCollector {
   }
 }
 
-async function memberOf(candidate: Candidate, { rules }: Batch): Promise<Member> {
-  return { candidate, attempt: Number(candidate.attempts) + 1, group: await rules.groupOf(candidate) };
+async function memberOf(candidate: Candidate, token: Buffer, { rules }: Batch): Promise<Member> {
+  return {
+    candidate,
+    claim: { id: candidate.id, token },
+    attempt: Number(candidate.attempts) + 1,
+    group: await rules.groupOf(candidate),
+  };
 }
 
 /**

@@ -6,6 +6,8 @@ import type { LaneHandler } from './lane-handler.js';
 /** A message of a batch that is ours. */
 export interface Member {
   readonly candidate: Candidate;
+  /** All messages of a batch have one token. */
+  readonly claim: Claim;
   /** 1 for its first attempt. */
   readonly attempt: number;
   /** Null: there are no groups. */
@@ -16,8 +18,6 @@ export interface Member {
 export interface Batch {
   readonly handler: LaneHandler;
   readonly rules: BatchRules;
-  /** One token for all of its messages. */
-  readonly token: Buffer;
   /** Entities of which a message was left unfinished: what follows must not pass it. */
   readonly blocked: Set<string>;
   /** Calls in a row that ran out of time, those before the batch included. */
@@ -44,10 +44,6 @@ export function passesItsHead(members: readonly Member[], failed: ReadonlyMap<st
     if (failed.has(candidate.id)) waiting.add(candidate.open);
   }
   return false;
-}
-
-export function claimOf({ candidate }: Member, { token }: Batch): Claim {
-  return { id: candidate.id, token };
 }
 
 /** What events tell of a message. */

@@ -1,13 +1,15 @@
+import type { DataSource } from 'typeorm';
 import { ClaimLostError } from '../errors/claim-lost.error.js';
-import type { Lease } from '../lease/index.js';
 import type { Outcome } from '../message/outcome.js';
+import type { MailroomEvents } from '../observability/index.js';
 import { outcomeOfFailure, timeoutKind } from './attempt-outcome.js';
-import { type Batch, claimOf, factsOf, type Member } from './batch-member.js';
+import type { BatchHold } from './batch-hold.js';
+import { type Batch, factsOf, type Member } from './batch-member.js';
+import type { GroupLockStore } from './group-lock.store.js';
 import type { HandlerTransaction } from './handler-transaction.js';
-import type { LaneContext } from './lane-parts.js';
-import type { LaneQueue } from './lane-queue.js';
 import type { Completion } from './outcome-columns.js';
 import { type Completed, isTransient, type Send } from './outcome-writer.js';
+import type { Stragglers } from './stragglers.js';
 
 /** One call of a batch handler. */
 export interface Call {
@@ -18,37 +20,46 @@ export interface Call {
   readonly startedAt: number;
 }
 
+/** What a batch works with, whatever entitles to its outcomes. */
+export interface BatchParts {
+  readonly box: { parksOn(source: string): boolean };
+  readonly dataSource: DataSource;
+  readonly groups: GroupLockStore;
+  readonly stragglers: Stragglers;
+  readonly events: Pick<MailroomEvents, 'emit'>;
+  readonly sendAlone: Send;
+}
+
 /** Writes what became of the messages of a batch, and tells it. */
 export class BatchOutcomes {
   constructor(
-    private readonly round: LaneContext,
-    private readonly lease: Lease,
-    private readonly queue: LaneQueue,
+    private readonly parts: BatchParts,
+    private readonly hold: BatchHold,
   ) {}
 
   /**
-   * All successes in one statement, joined with the lane's fence, and one commit with what the handler wrote.
-   * @throws ClaimLostError when a claim or the lane is not ours any more: nothing of the call was kept
+   * All successes in one statement and one commit with what the handler wrote.
+   * @throws ClaimLostError when a claim is not ours any more: nothing of the call was kept
    */
   async succeed(good: readonly Member[], call: Call, batch: Batch): Promise<void> {
-    const { batches, completion } = this.round.parts;
+    const { hold } = this;
     const { tx, lock } = call;
-    const ids = good.map(({ candidate }) => candidate.id);
-    this.stopHeartbeats(good);
-    if (!tx.isOpen) return this.succeedWithoutWrites(good, ids, call, batch);
+    // Heartbeats stop before an outcome: both write the same row.
+    hold.letGo(good);
+    if (!tx.isOpen) return this.succeedWithoutWrites(good, call, batch);
     await tx.assertInTransaction();
-    this.refuseUnlessHeld(ids);
-    await this.remember(good, tx.send);
-    if ((await batches.succeed(tx.send, this.lease, ids, batch.token)) !== ids.length)
-      throw new ClaimLostError(ids[0] ?? '0', 'a claim or the lane was taken over; the batch was rolled back');
-    if (lock !== null) await this.round.parts.groups.drop(tx, lock);
-    this.refuseUnlessHeld(ids);
+    this.refuseUnlessHeld(good);
+    await hold.remember(tx.send, good);
+    if ((await hold.succeed(tx.send, good)) !== good.length)
+      throw new ClaimLostError(idOf(good), 'a claim or the lane was taken over; the batch was rolled back');
+    if (lock !== null) await this.parts.groups.drop(tx, lock);
+    this.refuseUnlessHeld(good);
     try {
       await tx.commit();
     } catch (error) {
       for (const member of good) {
-        const failure = this.completionOf(member, batch, failureOf(error, member, batch));
-        const settled = await completion.settle(this.lease, this.successOf(member, batch), failure);
+        const failure = this.completionOf(member, failureOf(error, member, batch));
+        const settled = await hold.settle(member, this.successOf(member), failure);
         await this.settled(member, settled, call, batch);
       }
       return;
@@ -58,64 +69,55 @@ export class BatchOutcomes {
 
   /** Writes the failure of one message by itself, after the rollback or beside the success of the others. */
   async fail(member: Member, outcome: Outcome, call: Call, batch: Batch): Promise<void> {
-    this.stopHeartbeats([member]);
-    const written = await this.round.parts.completion.write(
-      this.lease,
-      this.completionOf(member, batch, outcome),
-      null,
-    );
+    this.hold.letGo([member]);
+    const written = await this.hold.write(member, this.completionOf(member, outcome));
     if (written.written) await this.failed(member, outcome, call, batch);
     else this.lost([member], batch, 'its outcome changed no row');
   }
 
   /** Gives messages back, the attempt with them; due again after `delayMs`. */
   async giveBack(members: readonly Member[], batch: Batch, delayMs: number): Promise<void> {
-    this.stopHeartbeats(members);
+    this.hold.letGo(members);
     for (const member of members) block(member, batch);
-    if (!this.lease.isHeld()) return this.lost(members, batch, 'the lease of its lane was lost');
-    const ids = members.map(({ candidate }) => candidate.id);
-    if (!(await this.round.parts.batches.giveBack(this.lease, ids, batch.token, delayMs))) return;
-    for (const member of members) this.round.parts.events.emit({ name: 'released', ...factsOf(member) });
+    if (!this.hold.isHeld(members)) return this.lost(members, batch, 'the lease of its lane, or its claim, was lost');
+    if (!(await this.hold.giveBack(members, delayMs))) return;
+    for (const member of members) this.parts.events.emit({ name: 'released', ...factsOf(member) });
   }
 
   /** The call ran out of time: its messages stay claimed until the handler has really ended. */
   leave(members: readonly Member[], error: unknown, settled: Promise<void>, batch: Batch): void {
-    const { stragglers } = this.round.parts;
-    this.stopHeartbeats(members);
+    const { stragglers } = this.parts;
+    this.hold.letGo(members);
     for (const member of members) {
       block(member, batch);
       const outcome = failureOf(error, member, batch, timeoutKind);
-      stragglers.add(settled, { ...this.completionOf(member, batch, outcome), candidate: member.candidate });
+      stragglers.add(settled, { ...this.completionOf(member, outcome), candidate: member.candidate });
     }
   }
 
   lost(members: readonly Member[], batch: Batch, reason: string): void {
-    this.stopHeartbeats(members);
+    this.hold.letGo(members);
     for (const member of members) {
       block(member, batch);
-      this.round.parts.events.emit({ name: 'claim-lost', ...factsOf(member), reason });
+      this.parts.events.emit({ name: 'claim-lost', ...factsOf(member), reason });
     }
   }
 
   /** Nothing to commit: if the one statement is in doubt, each success is written by itself. */
-  private async succeedWithoutWrites(
-    good: readonly Member[],
-    ids: readonly string[],
-    call: Call,
-    batch: Batch,
-  ): Promise<void> {
-    const { batches, completion, store } = this.round.parts;
-    this.refuseUnlessHeld(ids);
-    const together = await batches.succeed(store.sendAlone, this.lease, ids, batch.token).catch((error: unknown) => {
+  private async succeedWithoutWrites(good: readonly Member[], call: Call, batch: Batch): Promise<void> {
+    const { hold } = this;
+    const { sendAlone } = this.parts;
+    this.refuseUnlessHeld(good);
+    const together = await hold.succeed(sendAlone, good).catch((error: unknown) => {
       if (!isTransient(error)) throw error;
       return null;
     });
-    if (together === ids.length) {
+    if (together === good.length) {
       for (const member of good) await this.succeeded(member, call);
-      return this.remember(good, store.sendAlone);
+      return hold.remember(sendAlone, good);
     }
     for (const member of good) {
-      const written = await completion.write(this.lease, this.successOf(member, batch), null);
+      const written = await hold.write(member, this.successOf(member));
       await this.settled(member, written, call, batch);
     }
   }
@@ -128,20 +130,20 @@ export class BatchOutcomes {
 
   private async succeeded(member: Member, { startedAt }: Call): Promise<void> {
     const durationMs = performance.now() - startedAt;
-    this.round.parts.events.emit({ name: 'succeeded', ...factsOf(member), durationMs });
+    this.parts.events.emit({ name: 'succeeded', ...factsOf(member), durationMs });
     this.tellIfLate(member);
-    await this.queue.close(member.candidate);
+    await this.hold.closed(member);
   }
 
   /** After a failure was written. */
   private async failed(member: Member, outcome: Outcome, { startedAt }: Call, batch: Batch): Promise<void> {
-    const { box, events } = this.round.parts;
+    const { box, events } = this.parts;
     const durationMs = performance.now() - startedAt;
     if (outcome.kind === 'failed') {
       events.emit({ name: 'failed', ...factsOf(member), durationMs, errorKind: outcome.error.kind });
       this.tellIfLate(member);
       if (box.parksOn(member.candidate.source)) block(member, batch);
-      else await this.queue.close(member.candidate);
+      else await this.hold.closed(member);
     } else if (outcome.kind === 'retry') {
       block(member, batch);
       const { error, delayMs } = outcome;
@@ -150,32 +152,27 @@ export class BatchOutcomes {
   }
 
   private tellIfLate(member: Member): void {
-    if (!this.queue.turns.positionOf(member.candidate)?.late) return;
-    this.round.parts.events.emit({ name: 'late', ...factsOf(member) });
+    if (!this.hold.isLate(member)) return;
+    this.parts.events.emit({ name: 'late', ...factsOf(member) });
   }
 
-  private async remember(members: readonly Member[], send: Send): Promise<void> {
-    const positions = members.flatMap(({ candidate }) => this.queue.turns.positionOf(candidate) ?? []);
-    await this.round.parts.order.reorder?.remember(send, positions);
+  private successOf(member: Member): Completion {
+    return { claim: member.claim, outcome: { kind: 'success' }, park: false };
   }
 
-  private successOf(member: Member, batch: Batch): Completion {
-    return { claim: claimOf(member, batch), outcome: { kind: 'success' }, park: false };
+  private completionOf(member: Member, outcome: Outcome): Completion {
+    const park = this.parts.box.parksOn(member.candidate.source);
+    return { claim: member.claim, outcome, park };
   }
 
-  private completionOf(member: Member, batch: Batch, outcome: Outcome): Completion {
-    const park = this.round.parts.box.parksOn(member.candidate.source);
-    return { claim: claimOf(member, batch), outcome, park };
+  private refuseUnlessHeld(members: readonly Member[]): void {
+    if (this.hold.isHeld(members)) return;
+    throw new ClaimLostError(idOf(members), 'the lease of its lane, or its claim, ran out before the commit');
   }
+}
 
-  /** Heartbeats stop before an outcome: both write the same row. */
-  private stopHeartbeats(members: readonly Member[]): void {
-    for (const { candidate } of members) this.round.running.delete(candidate.id);
-  }
-
-  private refuseUnlessHeld([id = '0']: readonly string[]): void {
-    if (!this.lease.isHeld()) throw new ClaimLostError(id, 'the lease of its lane ran out before the commit');
-  }
+function idOf([first]: readonly Member[]): string {
+  return first?.candidate.id ?? '0';
 }
 
 export function failureOf(thrown: unknown, { attempt }: Member, { handler }: Batch, kind?: string): Outcome {

@@ -1,8 +1,7 @@
-import type { LaneBox, Permit } from './lane-handler.js';
-import type { Runnable } from './lane-queue.js';
+import type { Permit, Readiness } from './lane-handler.js';
 import { pause } from './pause.js';
 
-/** All that a batch waits for a limit, with the lane in hand. Then the rest is given back, so that other types go on. */
+/** All that a batch waits for a limit, with its lane or place in hand. Then the rest is given back, so that other types go on. */
 const mostWaitMs = 2_000;
 
 /** Leave for the calls of one batch: each call needs one of its own, whatever the number of its messages. */
@@ -11,10 +10,10 @@ export class BatchPermits {
   private waitedMs = 0;
 
   constructor(
-    private readonly box: LaneBox,
-    private readonly runnable: Runnable,
+    first: Permit,
+    private readonly readiness: () => Readiness,
   ) {
-    this.first = runnable.permit;
+    this.first = first;
   }
 
   /** For the next call; waits for a limit that is free again soon. Null: not now. */
@@ -22,9 +21,8 @@ export class BatchPermits {
     const { first } = this;
     this.first = null;
     if (first) return first;
-    const { source, type } = this.runnable.candidate;
     while (!interrupted.aborted) {
-      const readiness = this.box.readiness(source, type);
+      const readiness = this.readiness();
       if (readiness.kind === 'ready') return readiness.permit();
       if (readiness.kind !== 'closed-off' || readiness.pace === null) return null;
       const waitMs = Math.max(1, readiness.retryInMs);

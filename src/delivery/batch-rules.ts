@@ -1,5 +1,8 @@
 import type { EntityManager } from 'typeorm';
-import type { Candidate } from './candidate.js';
+import type { Candidate, DueMessage } from './candidate.js';
+
+/** Bodies of a batch together; one message may have more by itself. Large: many lanes at work use much memory. */
+export const mostBytes = 16 * 1_048_576;
 
 /** What a batch handler gets from the engine for one call. */
 export interface BatchTools {
@@ -19,6 +22,6 @@ export interface BatchRules {
   /** Null: there are no groups. Rejects for database trouble only. */
   groupOf(message: Candidate): Promise<string | null>;
   /** What it takes in memory while it is handled. */
-  bytesOf(message: Candidate): number;
+  bytesOf(message: DueMessage): number;
   invoke(messages: readonly Candidate[], tools: BatchTools): unknown;
 }

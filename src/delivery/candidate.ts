@@ -27,7 +27,7 @@ export const orphanedKind = 'orphaned';
 export const crashedKind = 'crashed';
 
 /** Its last attempt ended with its owner. It may be what ended it, so nothing else may run beside it. */
-export function isSuspect(candidate: Candidate): boolean {
+export function isSuspect(candidate: DueMessage): boolean {
   return candidate.error_kind === orphanedKind;
 }
 

@@ -109,8 +109,9 @@ export class ClaimStore implements OutcomeRows {
   /**
    * Marks successes of one claim's messages in one statement; the number that was still ours.
    * Locks: the messages by primary key, in order.
+   * @param send into a handler's transaction; otherwise by itself
    */
-  succeed(token: Buffer, ids: readonly string[]): Promise<number> {
+  succeed(token: Buffer, ids: readonly string[], send: Send = this.sendText): Promise<number> {
     const { words, open, finishedAt } = this.table;
     return this.move(
       `m.status = '${words.done}', m.${open} = NULL, m.${finishedAt} = UTC_TIMESTAMP(3), m.error_kind = NULL, m.error_message = NULL,
@@ -118,6 +119,7 @@ export class ClaimStore implements OutcomeRows {
       [],
       token,
       ids,
+      send,
     );
   }
 
@@ -159,17 +161,25 @@ export class ClaimStore implements OutcomeRows {
     return rows[0] ?? null;
   }
 
-  private async move(set: string, values: readonly unknown[], token: Buffer, ids: readonly string[]): Promise<number> {
+  private async move(
+    set: string,
+    values: readonly unknown[],
+    token: Buffer,
+    ids: readonly string[],
+    send: Send = this.sendText,
+  ): Promise<number> {
     const { name, id, words } = this.table;
-    const result = await this.pool.withConnection((connection) =>
-      connection.query(
-        `UPDATE ${name} m FORCE INDEX (PRIMARY) SET ${set}, m.updated_at = UTC_TIMESTAMP(3)
-          WHERE m.${id} IN (${places(ids)}) AND m.status = '${words.working}' AND m.claim_token = ?`,
-        [...values, ...ids, token],
-      ),
+    const result = await send(
+      `UPDATE ${name} m FORCE INDEX (PRIMARY) SET ${set}, m.updated_at = UTC_TIMESTAMP(3)
+        WHERE m.${id} IN (${places(ids)}) AND m.status = '${words.working}' AND m.claim_token = ?`,
+      [...values, ...ids, token],
     );
     return result.affectedRows;
   }
+
+  /** Unprepared: each number of ids makes another statement. */
+  private readonly sendText: Send = (sql, values) =>
+    this.pool.withConnection((connection) => connection.query(sql, values));
 }
 
 function dueSql({ name, id, open, claimIndex, payload, source, type }: BoxTable): string {

@@ -48,6 +48,12 @@ export class ClaimsInHand {
     return entry;
   }
 
+  /** One that was dropped is extended again: its messages are handled once more under the same claim. */
+  keep(claim: HeldClaim): void {
+    if (!claim.lost.aborted) this.entries.set(claim.id, claim as Entry);
+    this.arm();
+  }
+
   /** No heartbeat of it is sent any more: its outcome is about to be written, or was. */
   drop(id: string): void {
     this.entries.delete(id);

@@ -3,54 +3,31 @@ import type { Outcome } from '../message/outcome.js';
 import { announceFailure, attemptFacts } from './announce-failure.js';
 import { runAttempt } from './attempt.js';
 import { outcomeOfFailure, timeoutKind } from './attempt-outcome.js';
+import { claimAuthority } from './claim-authority.js';
 import type { ClaimsInHand } from './claims-in-hand.js';
-import type { CompetingParts, CompetingWork, InHand, JobEnd } from './competing-parts.js';
-import { groupName } from './group-lock.store.js';
+import type { CompetingParts, InHand, JobEnd, Until } from './competing-parts.js';
 import type { HandlerSession } from './handler-session.js';
 import { HandlerTransaction } from './handler-transaction.js';
 import type { Completion } from './outcome-columns.js';
 import type { Authority, Completed } from './outcome-writer.js';
 import type { SessionPool } from './session-pool.js';
-import { Turns } from './turns.js';
-
-/** A group that is in work elsewhere is looked at again after this long. */
-const groupTakenMs = 200;
 
 /** One attempt at one claimed message by its handler: what it wrote commits with the success mark. */
-export class CompetingAttempt implements CompetingWork {
-  /** Groups in work in this process: another of theirs waits here instead of knocking at the database. */
-  private readonly turns = new Turns();
-
+export class CompetingAttempt {
   constructor(
     private readonly parts: CompetingParts,
     private readonly hand: ClaimsInHand,
     private readonly sessions: SessionPool,
   ) {}
 
-  together(): number {
-    return 1;
+  run(message: InHand, { deadline }: Until): Promise<JobEnd> {
+    return this.sessions.use((session) => this.attempt(message, session, deadline));
   }
 
-  async run([message]: readonly InHand[], deadline: AbortSignal): Promise<JobEnd> {
-    if (!message) return { closed: [], timedOut: false };
-    const group = await this.groupOf(message);
-    const work = () => this.sessions.use((session) => this.attempt(message, group, session, deadline));
-    return group === null ? work() : this.turns.run(group, work);
-  }
-
-  private async attempt(
-    message: InHand,
-    group: string | null,
-    session: HandlerSession,
-    deadline: AbortSignal,
-  ): Promise<JobEnd> {
+  private async attempt(message: InHand, session: HandlerSession, deadline: AbortSignal): Promise<JobEnd> {
     const { claim, handler, candidate } = message;
     const startedAt = performance.now();
-    let tx = group === null ? undefined : new HandlerTransaction(this.parts.dataSource, session);
-    if (tx && group !== null && !(await this.parts.groups?.take(tx, group))) {
-      await tx.rollback('its group is in work elsewhere');
-      return this.stepBack(message);
-    }
+    let tx: HandlerTransaction | undefined;
     const end = await runAttempt(
       (abort) =>
         handler.invoke(candidate, {
@@ -73,7 +50,7 @@ export class CompetingAttempt implements CompetingWork {
     this.hand.drop(claim.id);
     switch (end.kind) {
       case 'returned':
-        return this.succeed(message, tx, group, startedAt);
+        return this.succeed(message, tx, startedAt);
       case 'threw':
         await tx?.rollback('the handler threw');
         return this.fail(message, end.error, startedAt);
@@ -88,31 +65,11 @@ export class CompetingAttempt implements CompetingWork {
     }
   }
 
-  /** The group that a batch handler must not have twice at the same time; null: none. */
-  private async groupOf({ handler, candidate }: InHand): Promise<string | null> {
-    const group = this.parts.groups && handler.batch ? await handler.batch.groupOf(candidate) : null;
-    return group === null ? null : groupName(candidate.source, candidate.type, group);
-  }
-
-  /** Another one of its group is in work: it comes again in a moment, no attempt counted. */
-  private async stepBack({ claim, permit }: InHand): Promise<JobEnd> {
-    permit.giveBack();
-    this.hand.drop(claim.id);
-    await this.parts.store.release(claim.token, [claim.id], groupTakenMs);
-    return { closed: [], timedOut: false };
-  }
-
-  private async succeed(
-    message: InHand,
-    tx: HandlerTransaction | undefined,
-    group: string | null,
-    startedAt: number,
-  ): Promise<JobEnd> {
+  private async succeed(message: InHand, tx: HandlerTransaction | undefined, startedAt: number): Promise<JobEnd> {
     const { writer, events } = this.parts;
     const success: Completion = { claim: message.claim, outcome: { kind: 'success' }, park: false };
     let completed: Completed;
     try {
-      if (tx?.isOpen && group !== null) await this.parts.groups?.drop(tx, group);
       completed = tx?.isOpen
         ? await writer.commitSuccess(this.authority(message), tx, success, null, (error) =>
             this.failure(message, error),
@@ -173,12 +130,6 @@ export class CompetingAttempt implements CompetingWork {
   }
 
   private authority({ claim }: InHand): Authority {
-    return {
-      isHeld: () => claim.isHeld(),
-      get signal() {
-        return claim.lost.signal;
-      },
-      complete: (send, completion) => this.parts.store.complete(send, completion),
-    };
+    return claimAuthority(this.parts.store, claim);
   }
 }

@@ -1,4 +1,5 @@
 import type { ControlConnection } from '../database/index.js';
+import { BatchShares } from './batch-shares.js';
 import { type Candidate, claimant, type DueMessage, isSuspect } from './candidate.js';
 import type { BatchRequest, Choice } from './claim.store.js';
 import { newClaimToken } from './claim-token.js';
@@ -33,6 +34,8 @@ interface Findings {
   readonly aside: Map<string, { readonly messages: DueMessage[]; readonly why: ClosedOff | 'unknown' }>;
   /** By order unit: messages that wait for another one. */
   readonly followers: Map<string, DueMessage[]>;
+  /** Claimed for the same call of a batch handler. */
+  readonly shares: BatchShares;
   needsQuiet: boolean;
 }
 
@@ -59,7 +62,7 @@ export class CompetingClaims {
       token: newClaimToken(),
       claimMs,
     };
-    let found = nothingFound();
+    let found = this.nothingFound();
     const sentAt = performance.now();
     let read: readonly DueMessage[];
     try {
@@ -91,6 +94,11 @@ export class CompetingClaims {
     };
   }
 
+  private nothingFound(): Findings {
+    const shares = new BatchShares(this.parts.oneByOne);
+    return { picks: [], aside: new Map(), followers: new Map(), shares, needsQuiet: false };
+  }
+
   private choiceOf({ picks }: Findings): Choice {
     const alone = picks.length === 1 && picks[0] !== undefined && isSuspect(picks[0].candidate);
     return { ids: picks.map(({ candidate }) => candidate.id), claimant: claimant(this.parts.owner, alone) };
@@ -102,7 +110,7 @@ export class CompetingClaims {
     quiet: boolean,
     isOurs: (id: string) => boolean,
   ): Promise<Findings> {
-    const found = nothingFound();
+    const found = this.nothingFound();
     const places = await this.parts.neighbours?.find(due, this.options.batchSize + 2, tx);
     const picked = new Set<string>();
     /** Picked to be done after one that is in hand already. */
@@ -114,7 +122,7 @@ export class CompetingClaims {
         known.messages.push(message);
         continue;
       }
-      const readiness = this.parts.box.readiness(message);
+      const readiness = found.shares.readiness(kind, message, () => this.parts.box.readiness(message));
       if (readiness.kind === 'unknown') found.aside.set(kind, { messages: [message], why: 'unknown' });
       else if (readiness.kind === 'closed-off') found.aside.set(kind, { messages: [message], why: readiness });
       if (readiness.kind !== 'ready') continue;
@@ -201,10 +209,6 @@ function headsFirst(
 /** Waits in the table rather than in hand: one with a smaller sequence may still come. */
 function isSequenced({ sequence }: DueMessage): boolean {
   return sequence !== null && sequence !== undefined;
-}
-
-function nothingFound(): Findings {
-  return { picks: [], aside: new Map(), followers: new Map(), needsQuiet: false };
 }
 
 function giveBack({ picks }: Findings): void {

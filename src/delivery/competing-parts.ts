@@ -5,10 +5,10 @@ import type { ClaimStore } from './claim.store.js';
 import type { HeldClaim } from './claims-in-hand.js';
 import type { Crowds } from './crowds.js';
 import type { EntityOrderStore } from './entity-order.store.js';
-import type { GroupLockStore } from './group-lock.store.js';
 import type { HandlerSession } from './handler-session.js';
 import type { ClosedOff, LaneHandler, Permit, Readiness } from './lane-handler.js';
 import type { NeighbourLookup } from './neighbours.js';
+import type { OneByOne } from './one-by-one.js';
 import type { OutcomeBatch } from './outcome-batch.js';
 import type { OutcomeWriter } from './outcome-writer.js';
 import type { Kind } from './paused-kinds.js';
@@ -40,8 +40,7 @@ export interface CompetingParts {
   readonly store: ClaimStore;
   readonly order: EntityOrderStore;
   readonly crowds: Crowds;
-  /** Null: nothing is handled in groups. */
-  readonly groups: GroupLockStore | null;
+  readonly oneByOne: OneByOne;
   /** Null: the box is not ordered. */
   readonly neighbours: NeighbourLookup | null;
   readonly writer: OutcomeWriter;
@@ -85,10 +84,18 @@ export interface JobEnd {
   readonly timedOut: boolean;
 }
 
+/** How long work goes on. */
+export interface Until {
+  /** Aborted: what is in work is given up. */
+  readonly deadline: AbortSignal;
+  /** True: what is in work ends by itself, and nothing more is begun. */
+  stopping(): boolean;
+}
+
 /** How a box does its work. */
 export interface CompetingWork {
-  /** How many of the messages whose turn it is are done together: a prefix of `turn`, at least one. */
-  together(turn: readonly InHand[]): number;
-  /** Does them and writes what came of it. `deadline` aborted: they are given up. */
-  run(job: readonly InHand[], deadline: AbortSignal): Promise<JobEnd>;
+  /** Which of the messages whose turn it is are done together: the first one, perhaps with others. */
+  together(turn: readonly InHand[]): readonly InHand[];
+  /** Does them and writes what came of it. */
+  run(job: readonly InHand[], until: Until): Promise<JobEnd>;
 }

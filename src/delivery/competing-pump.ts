@@ -3,7 +3,7 @@ import type { ClaimsInHand } from './claims-in-hand.js';
 import { byToken } from './claims-in-hand.js';
 import { ComingBack } from './coming-back.js';
 import type { ClaimedBatch, CompetingClaims } from './competing-claims.js';
-import type { CompetingOptions, CompetingParts, CompetingWork, InHand } from './competing-parts.js';
+import type { CompetingOptions, CompetingParts, CompetingWork, InHand, Until } from './competing-parts.js';
 import type { SessionPool } from './session-pool.js';
 
 const epoch = '1970-01-01 00:00:00.000';
@@ -27,6 +27,7 @@ export type PassEnd = 'idle' | 'drained' | 'full' | 'working' | 'timeouts' | 'st
 export class CompetingPump {
   private readonly lanes = new Map<number, LaneState>();
   private readonly returns: ComingBack;
+  private readonly until: Until;
   private readonly queue: InHand[] = [];
   private readonly jobs = new Set<Promise<void>>();
   /** Messages in these jobs. */
@@ -62,7 +63,7 @@ export class CompetingPump {
     private readonly work: CompetingWork,
     private readonly hand: ClaimsInHand,
     private readonly sessions: SessionPool,
-    private readonly deadline: AbortSignal,
+    deadline: AbortSignal,
     /** More can be claimed: call `pass` soon. */
     private readonly onHungry: () => void,
     private readonly onError: (error: unknown) => void,
@@ -71,6 +72,7 @@ export class CompetingPump {
       this.wake();
       this.onHungry();
     };
+    this.until = { deadline, stopping: () => this.stopping };
     this.returns = new ComingBack(parts.order, onReturned, onError);
   }
 
@@ -223,10 +225,15 @@ export class CompetingPump {
     const free = () => Math.max(1, this.options.concurrency()) - this.jobs.size;
     if (this.stopping || this.queue.length === 0 || free() <= 0) return;
     // What is started changes nothing in whose turn it is, so that is looked for once.
-    const turn = this.inTurn();
-    const jobs: InHand[][] = [];
-    while (turn.length > 0 && jobs.length < free()) jobs.push(turn.splice(0, Math.max(1, this.work.together(turn))));
-    const taken = new Set(jobs.flat());
+    let turn = this.inTurn();
+    const jobs: (readonly InHand[])[] = [];
+    const taken = new Set<InHand>();
+    while (turn.length > 0 && jobs.length < free()) {
+      const job = this.work.together(turn);
+      for (const message of job) taken.add(message);
+      jobs.push(job);
+      turn = job.length === 1 ? turn.slice(1) : turn.filter((message) => !taken.has(message));
+    }
     this.queue.splice(0, this.queue.length, ...this.queue.filter((message) => !taken.has(message)));
     for (const job of jobs) this.launch(job);
   }
@@ -250,7 +257,7 @@ export class CompetingPump {
 
   private launch(job: readonly InHand[]): void {
     const running = this.work
-      .run(job, this.deadline)
+      .run(job, this.until)
       .catch((error: unknown) => {
         this.onError(error);
         return { closed: [], timedOut: false };

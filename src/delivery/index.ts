@@ -35,6 +35,7 @@ export { newClaimToken } from './claim-token.js';
 export { ClaimsInHand, type HeldClaim } from './claims-in-hand.js';
 export { ClosedOffKinds } from './closed-off-kinds.js';
 export { CompetingAttempt } from './competing-attempt.js';
+export { CompetingHandling } from './competing-handling.js';
 export type {
   CompetingBox,
   CompetingOptions,

@@ -6,8 +6,8 @@ import { BatchOutcomes } from './batch-outcomes.js';
 import { BatchPermits } from './batch-permits.js';
 import type { BatchRules } from './batch-rules.js';
 import { isSuspect } from './candidate.js';
-import { newClaimToken } from './claim-token.js';
 import type { HandlerSession } from './handler-session.js';
+import { LaneBatchHold } from './lane-batch-hold.js';
 import type { LaneContext } from './lane-parts.js';
 import type { LaneQueue, Runnable } from './lane-queue.js';
 
@@ -42,16 +42,19 @@ export class LaneBatch {
   ) {
     this.interrupted = AbortSignal.any([lease.signal, round.deadline]);
     this.collector = new BatchCollector(round, lease, queue, this.interrupted);
-    this.outcomes = new BatchOutcomes(round, lease, queue);
-    this.call = new BatchCall(round, session, this.outcomes, this.interrupted);
+    const hold = new LaneBatchHold(round, lease, queue, this.interrupted);
+    const parts = { ...round.parts, sendAlone: round.parts.store.sendAlone };
+    this.outcomes = new BatchOutcomes(parts, hold);
+    this.call = new BatchCall(parts, hold, session, this.outcomes);
   }
 
   async run(first: Runnable, rules: BatchRules, { full, timeouts }: BatchSituation): Promise<BatchResult> {
     const { candidate, handler } = first;
     const suspect = isSuspect(candidate);
     const leave = await this.round.parts.solitude.enter(suspect);
-    const permits = new BatchPermits(this.round.parts.box, first);
-    const batch: Batch = { handler, rules, token: newClaimToken(), blocked: new Set(), timeouts };
+    const { box } = this.round.parts;
+    const permits = new BatchPermits(first.permit, () => box.readiness(candidate.source, candidate.type));
+    const batch: Batch = { handler, rules, blocked: new Set(), timeouts };
     let members: readonly Member[] = [];
     try {
       const alone = suspect || this.round.parts.oneByOne.take(this.round.lane, candidate);

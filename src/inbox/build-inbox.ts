@@ -146,7 +146,14 @@ export async function buildInbox(
     parts,
     (onError) =>
       options.mode === 'competing'
-        ? new CompetingConsumption(options, competingParts(parts, pool, table), pressure, scheduler, onError)
+        ? new CompetingConsumption(
+            options,
+            competingParts(parts, pool, table),
+            parts.groups,
+            pressure,
+            scheduler,
+            onError,
+          )
         : new OrderedConsumption(options, parts, membership, scheduler, onError),
     (from) => findLanes(pool, table, from),
     scheduler,

@@ -3,10 +3,11 @@ import type { ControlPool } from '../database/index.js';
 import {
   type BoxTable,
   ClaimStore,
-  CompetingAttempt,
   type CompetingBox,
+  CompetingHandling,
   type CompetingParts,
   CompetingRunner,
+  type GroupLockStore,
   type LaneParts,
   OutcomeBatch,
   OutcomeWriter,
@@ -29,6 +30,7 @@ export class CompetingConsumption implements Consumption {
   constructor(
     options: ResolvedInboxOptions,
     private readonly parts: CompetingParts,
+    groups: GroupLockStore,
     pressure: Pressure,
     registry: SchedulerRegistry | undefined,
     onError: (lane: number | null, error: unknown) => void,
@@ -48,7 +50,7 @@ export class CompetingConsumption implements Consumption {
         loopName: 'mailroom:inbox:competing',
         lanes: () => this.lanes,
       },
-      (hand, sessions) => new CompetingAttempt(parts, hand, sessions),
+      (hand, sessions) => new CompetingHandling(parts, groups, hand, sessions),
       (error) => onError(null, error),
       registry,
     );
@@ -97,7 +99,7 @@ export function competingParts(parts: LaneParts, pool: ControlPool, table: BoxTa
     store,
     order,
     crowds,
-    groups: parts.groups,
+    oneByOne: parts.oneByOne,
     neighbours: null,
     writer: new OutcomeWriter(store, table.words),
     successes: new OutcomeBatch(store),

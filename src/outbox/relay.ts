@@ -140,9 +140,11 @@ export class Relay {
     const sends = new SendJob(parts, this.options, box, breakers, receivers, hand, events);
     return {
       together: (turn) => together(turn, this.options.batchSize),
-      run: (job, deadline): Promise<JobEnd> => {
-        const way = wayOf(job[0]);
-        return way?.transport ? sends.run(job, way, way.transport, deadline) : local.run(job, deadline);
+      run: async (job, until): Promise<JobEnd> => {
+        const [first] = job;
+        const way = wayOf(first);
+        if (way?.transport) return sends.run(job, way, way.transport, until.deadline);
+        return first ? local.run(first, until) : { closed: [], timedOut: false };
       },
     };
   }
@@ -156,12 +158,12 @@ export class Relay {
 }
 
 /** Messages that the first one's transport takes with it: what lies together in the queue and leaves the same way. */
-function together(turn: readonly InHand[], atMost: number): number {
+function together(turn: readonly InHand[], atMost: number): readonly InHand[] {
   const way = wayOf(turn[0]);
-  if (!way?.transport) return 1;
+  if (!way?.transport) return turn.slice(0, 1);
   const size = Math.min(atMost, Math.max(1, way.transport.batchSize ?? 1));
   const other = turn.findIndex((message) => wayOf(message) !== way);
-  return Math.min(size, other < 0 ? turn.length : other);
+  return turn.slice(0, Math.min(size, other < 0 ? turn.length : other));
 }
 
 function wayOf(message: InHand | undefined): Way | undefined {
