@@ -1,8 +1,10 @@
+import type { MappedColumns } from './mapped-columns.js';
+
 /**
  * The table of one box, as the engine's statements need it. Every name is an identifier that was checked when the
  * options were parsed, every expression and word is a constant of ours; none of them is a value.
  */
-export interface BoxTable {
+export interface BoxTable extends MappedColumns {
   readonly name: string;
   readonly id: string;
   /** Column with the hash of the order unit while the message is not finished. */

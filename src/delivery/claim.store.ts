@@ -40,7 +40,7 @@ export class ClaimStore implements OutcomeRows {
     private readonly table: BoxTable,
   ) {
     this.sendAlone = (sql, values) => pool.execute(sql, values);
-    this.statusSql = `SELECT status FROM ${table.name} WHERE ${table.id} = ?`;
+    this.statusSql = table.mapped`SELECT m.status AS status FROM ${table.name} m WHERE m.${table.id} = ?`;
     this.completeSql = `UPDATE ${table.name} m FORCE INDEX (PRIMARY) ${outcomeSet(table)} ${ofClaim(table)}`;
     this.dueSql = dueSql(table);
   }
@@ -49,9 +49,9 @@ export class ClaimStore implements OutcomeRows {
   async hasDue(lane: number, except: readonly Kind[]): Promise<boolean> {
     const { name, claimIndex } = this.table;
     const within = inLane(this.table, lane);
-    const { sql, values } = exceptKinds(except);
+    const { sql, values } = exceptKinds(this.table, except);
     const rows = await this.pool.rows(
-      `SELECT 1 AS due FROM ${name} m FORCE INDEX (${claimIndex})
+      this.table.mapped`SELECT 1 AS due FROM ${name} m FORCE INDEX (${claimIndex})
         WHERE m.status = 'pending' ${within.sql} AND m.next_attempt_at <= UTC_TIMESTAMP(3) ${sql} LIMIT 1`,
       [...within.values, ...values],
     );
@@ -71,19 +71,19 @@ export class ClaimStore implements OutcomeRows {
   ): Promise<readonly DueMessage[]> {
     const { lane, limit, from, except, crowds = [], token, claimMs } = request;
     const within = inLane(this.table, lane);
-    const kinds = exceptKinds(except);
+    const kinds = exceptKinds(this.table, except);
     const units = exceptCrowds(this.table, lane, crowds);
     const { name, id, words } = this.table;
     return this.pool.transaction(async (tx) => {
       const read = await tx.rows<DueMessage>(
-        `${this.dueSql} ${within.sql} ${kinds.sql} ${units.sql}
+        this.table.mapped`${this.dueSql} ${within.sql} ${kinds.sql} ${units.sql}
           ORDER BY m.next_attempt_at, m.${id} LIMIT ${Math.trunc(limit)} FOR UPDATE SKIP LOCKED`,
         [from, ...within.values, ...kinds.values, ...units.values],
       );
       const { ids, claimant } = await choose(read, tx);
       if (ids.length > 0) {
         await tx.query(
-          `UPDATE ${name} m FORCE INDEX (PRIMARY)
+          this.table.mapped`UPDATE ${name} m FORCE INDEX (PRIMARY)
               SET m.status = '${words.working}', m.attempts = m.attempts + 1, m.claim_token = ?, m.claimed_by = ?,
                   m.claimed_until = UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND, m.updated_at = UTC_TIMESTAMP(3)
             WHERE m.${id} IN (${places(ids)}) AND m.status = 'pending'`,
@@ -114,7 +114,8 @@ export class ClaimStore implements OutcomeRows {
   succeed(token: Buffer, ids: readonly string[], send: Send = this.sendText): Promise<number> {
     const { words, open, finishedAt } = this.table;
     return this.move(
-      `m.status = '${words.done}', m.${open} = NULL, m.${finishedAt} = UTC_TIMESTAMP(3), m.error_kind = NULL, m.error_message = NULL,
+      this.table
+        .mapped`m.status = '${words.done}', m.${open} = NULL, m.${finishedAt} = UTC_TIMESTAMP(3), m.error_kind = NULL, m.error_message = NULL,
        m.claim_token = NULL, m.claimed_by = NULL, m.claimed_until = NULL`,
       [],
       token,
@@ -126,7 +127,8 @@ export class ClaimStore implements OutcomeRows {
   /** Gives messages back that were not started, the attempt taken off again: due as they were, or after `delayMs`. */
   release(token: Buffer, ids: readonly string[], delayMs = 0): Promise<number> {
     return this.move(
-      `m.status = 'pending', m.attempts = m.attempts - 1, m.claim_token = NULL, m.claimed_by = NULL, m.claimed_until = NULL,
+      this.table
+        .mapped`m.status = 'pending', m.attempts = m.attempts - 1, m.claim_token = NULL, m.claimed_by = NULL, m.claimed_until = NULL,
        m.next_attempt_at = IF(? = 0, m.next_attempt_at, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND)`,
       [delayMs, delayMs * 1000],
       token,
@@ -136,7 +138,12 @@ export class ClaimStore implements OutcomeRows {
 
   /** The heartbeat: the claims live for `claimMs` from now. The number that is still ours. */
   extend(token: Buffer, ids: readonly string[], claimMs: number): Promise<number> {
-    return this.move('m.claimed_until = UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND', [claimMs * 1000], token, ids);
+    return this.move(
+      this.table.mapped`m.claimed_until = UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND`,
+      [claimMs * 1000],
+      token,
+      ids,
+    );
   }
 
   /** Those of the messages that are still claimed with the token. Locks nothing. */
@@ -144,7 +151,7 @@ export class ClaimStore implements OutcomeRows {
     const { name, id, words } = this.table;
     const rows = await this.pool.withConnection((connection) =>
       connection.queryRows<Row & { id: string }>(
-        `SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m
+        this.table.mapped`SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m
           WHERE m.${id} IN (${places(ids)}) AND m.status = '${words.working}' AND m.claim_token = ?`,
         [...ids, token],
       ),
@@ -155,7 +162,8 @@ export class ClaimStore implements OutcomeRows {
   /** Where a message stands; null when it does not exist. Locks nothing. */
   async statusOf(id: string): Promise<{ status: string; token: Buffer | null } | null> {
     const rows = await this.pool.rows<Row & { status: string; token: Buffer | null }>(
-      `SELECT status, claim_token AS token FROM ${this.table.name} WHERE ${this.table.id} = ?`,
+      this.table
+        .mapped`SELECT m.status AS status, m.claim_token AS token FROM ${this.table.name} m WHERE m.${this.table.id} = ?`,
       [id],
     );
     return rows[0] ?? null;
@@ -170,7 +178,7 @@ export class ClaimStore implements OutcomeRows {
   ): Promise<number> {
     const { name, id, words } = this.table;
     const result = await send(
-      `UPDATE ${name} m FORCE INDEX (PRIMARY) SET ${set}, m.updated_at = UTC_TIMESTAMP(3)
+      this.table.mapped`UPDATE ${name} m FORCE INDEX (PRIMARY) SET ${set}, m.updated_at = UTC_TIMESTAMP(3)
         WHERE m.${id} IN (${places(ids)}) AND m.status = '${words.working}' AND m.claim_token = ?`,
       [...values, ...ids, token],
     );
@@ -182,9 +190,9 @@ export class ClaimStore implements OutcomeRows {
     this.pool.withConnection((connection) => connection.query(sql, values));
 }
 
-function dueSql({ name, id, open, claimIndex, payload, source, type }: BoxTable): string {
-  return `SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, CAST(m.attempts AS CHAR) AS attempts,
-      m.error_kind, CAST(m.${open} AS CHAR) AS open, CAST(m.next_attempt_at AS CHAR) AS due, ${payload}
+function dueSql({ name, id, open, claimIndex, payload, source, type, mapped }: BoxTable): string {
+  return mapped`SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, CAST(m.attempts AS CHAR) AS attempts,
+      m.error_kind AS error_kind, CAST(m.${open} AS CHAR) AS open, CAST(m.next_attempt_at AS CHAR) AS due, ${payload}
     FROM ${name} m FORCE INDEX (${claimIndex})
     WHERE m.status = 'pending' AND m.next_attempt_at <= UTC_TIMESTAMP(3) AND m.next_attempt_at >= ?`;
 }

@@ -44,7 +44,7 @@ export class EntityOrderStore {
   async stepAside(open: string, from: string, limit = stepSize): Promise<Aside> {
     const { name, id, openIndex } = this.table;
     const rows = await this.pool.rows<Row & { id: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m FORCE INDEX (${openIndex})
+      this.table.mapped`SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m FORCE INDEX (${openIndex})
         WHERE m.${this.table.open} = ? AND m.${id} >= ? AND m.status = 'pending' ORDER BY m.${id} LIMIT ${Math.trunc(limit)}`,
       [open, from],
     );
@@ -63,7 +63,8 @@ export class EntityOrderStore {
     const { name, id, openIndex, sequence } = this.table;
     const position = sequence ? `CAST(m.${sequence} AS CHAR)` : 'NULL';
     const all = await this.pool.rows<Row & { id: string; status: string; source: string; sequence: string | null }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, m.status, ${this.table.source} AS source, ${position} AS sequence FROM ${name} m FORCE INDEX (${openIndex})
+      this.table
+        .mapped`SELECT CAST(m.${id} AS CHAR) AS id, m.status AS status, ${this.table.source} AS source, ${position} AS sequence FROM ${name} m FORCE INDEX (${openIndex})
         WHERE m.${this.table.open} = ? ORDER BY m.${id} LIMIT ${sequence ? sequencedAtMost : followersPerReturn}`,
       [open],
     );
@@ -104,7 +105,8 @@ export class EntityOrderStore {
   async releaseHeld(): Promise<boolean> {
     const { name, id, claimIndex } = this.table;
     const rows = await this.pool.rows<Row & { id: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m FORCE INDEX (${claimIndex}) WHERE m.status = 'held' LIMIT ${stepSize}`,
+      this.table
+        .mapped`SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m FORCE INDEX (${claimIndex}) WHERE m.status = 'held' LIMIT ${stepSize}`,
     );
     if (rows.length > 0) {
       await this.moveByIds(
@@ -124,9 +126,10 @@ export class EntityOrderStore {
   async repair(after: SweepPosition | null, limit: number): Promise<SweepPosition | null> {
     const { name, id, open, claimIndex, lane: column } = this.table;
     const { lane, due, id: afterId } = after ?? { lane: -1, due: '1000-01-01 00:00:00.000', id: '0' };
-    const later = `(m.next_attempt_at > ? OR (m.next_attempt_at = ? AND m.${id} > ?))`;
+    const later = this.table.mapped`(m.next_attempt_at > ? OR (m.next_attempt_at = ? AND m.${id} > ?))`;
     const rows = await this.pool.rows<Row & { id: string; open: string; source: string; lane: number; due: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, CAST(m.${open} AS CHAR) AS open, ${this.table.source} AS source,
+      this.table
+        .mapped`SELECT CAST(m.${id} AS CHAR) AS id, CAST(m.${open} AS CHAR) AS open, ${this.table.source} AS source,
               ${column ? `m.${column}` : '0'} AS lane, CAST(m.next_attempt_at AS CHAR) AS due
          FROM ${name} m FORCE INDEX (${claimIndex})
         WHERE m.status = 'held' AND ${column ? `(m.${column} > ? OR (m.${column} = ? AND ${later}))` : later}
@@ -150,8 +153,9 @@ export class EntityOrderStore {
     // Not prepared: lists have many lengths, and a prepared statement takes 65,535 values at most.
     await this.pool.withConnection((connection) =>
       connection.query(
-        `UPDATE ${this.table.name} FORCE INDEX (PRIMARY) SET status = ?, updated_at = UTC_TIMESTAMP(3)
-          WHERE ${this.table.id} IN (${places}) AND status = ? ORDER BY ${this.table.id}`,
+        this.table
+          .mapped`UPDATE ${this.table.name} m FORCE INDEX (PRIMARY) SET m.status = ?, m.updated_at = UTC_TIMESTAMP(3)
+          WHERE m.${this.table.id} IN (${places}) AND m.status = ? ORDER BY m.${this.table.id}`,
         [to, ...ids, from],
       ),
     );

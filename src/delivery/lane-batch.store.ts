@@ -25,7 +25,7 @@ export class LaneBatchStore {
     const { name, id, words } = this.table;
     const places = ids.map(() => '?').join(', ');
     const result = await this.pool.execute(
-      `UPDATE ${name} m ${leaseJoin}
+      this.table.mapped`UPDATE ${name} m ${leaseJoin}
           SET m.status = '${words.working}', m.attempts = m.attempts + 1, m.claim_token = ?, m.claimed_by = ?,
               m.claimed_until = l.held_until, m.updated_at = UTC_TIMESTAMP(3)
         WHERE m.${id} IN (${places}) AND m.status = 'pending' AND m.next_attempt_at <= UTC_TIMESTAMP(3)
@@ -35,7 +35,8 @@ export class LaneBatchStore {
     if (result.affectedRows === ids.length) return new Set(ids);
     if (result.affectedRows === 0) return new Set();
     const rows = await this.pool.rows<Row & { id: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m WHERE m.${id} IN (${places}) AND m.claim_token = ?`,
+      this.table
+        .mapped`SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m WHERE m.${id} IN (${places}) AND m.claim_token = ?`,
       [...ids, token],
     );
     return new Set(rows.map((row) => row.id));
@@ -49,7 +50,7 @@ export class LaneBatchStore {
   async succeed(send: Send, lease: Lease, ids: readonly string[], token: Buffer): Promise<number> {
     const { name, id, open, finishedAt, words } = this.table;
     const result = await send(
-      `UPDATE ${name} m ${leaseJoin}
+      this.table.mapped`UPDATE ${name} m ${leaseJoin}
           SET m.status = '${words.done}', m.${open} = NULL, m.${finishedAt} = UTC_TIMESTAMP(3), m.error_kind = NULL,
               m.error_message = NULL, m.claim_token = NULL, m.claimed_by = NULL, m.claimed_until = NULL,
               m.updated_at = UTC_TIMESTAMP(3)
@@ -66,7 +67,7 @@ export class LaneBatchStore {
   async giveBack(lease: Lease, ids: readonly string[], token: Buffer, delayMs: number): Promise<boolean> {
     const { name, id, words } = this.table;
     const result = await this.pool.execute(
-      `UPDATE ${name} m ${leaseJoin}
+      this.table.mapped`UPDATE ${name} m ${leaseJoin}
           SET m.status = 'pending', m.attempts = m.attempts - 1,
               m.next_attempt_at = IF(? = 0, m.next_attempt_at, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND),
               m.claim_token = NULL, m.claimed_by = NULL, m.claimed_until = NULL, m.updated_at = UTC_TIMESTAMP(3)

@@ -31,7 +31,7 @@ export class LaneStore implements OutcomeRows {
     this.claimSql = claimSql(table);
     this.completeSql = completeSql(table, false);
     this.completeAndClaimSql = completeSql(table, true);
-    this.statusSql = `SELECT status FROM ${table.name} WHERE ${table.id} = ?`;
+    this.statusSql = table.mapped`SELECT m.status AS status FROM ${table.name} m WHERE m.${table.id} = ?`;
     this.sendAlone = (sql, values) => pool.execute(sql, values);
   }
 
@@ -51,10 +51,11 @@ export class LaneStore implements OutcomeRows {
     crowds: readonly Crowd[] = [],
   ): Promise<Candidate[]> {
     const size = Math.trunc(limit);
-    const kinds = exceptKinds(except);
+    const kinds = exceptKinds(this.table, except);
     const units = exceptCrowds(this.table, lane, crowds);
     const rows = await this.pool.rows<Candidate>(
-      `${this.readAheadSql} ${kinds.sql} ${units.sql} ORDER BY m.next_attempt_at, m.${this.table.id} LIMIT ${size}`,
+      this.table
+        .mapped`${this.readAheadSql} ${kinds.sql} ${units.sql} ORDER BY m.next_attempt_at, m.${this.table.id} LIMIT ${size}`,
       [lane, from, ...kinds.values, ...units.values],
     );
     const neighbours = await this.neighbours.find(rows, size + 2);
@@ -100,12 +101,12 @@ export class LaneStore implements OutcomeRows {
    */
   async hasWork(lane: number, except: readonly Kind[] = []): Promise<boolean> {
     const { name, claimIndex } = this.table;
-    const { sql, values } = exceptKinds(except);
+    const { sql, values } = exceptKinds(this.table, except);
     const [row] = await this.pool.rows<Row & { work: string }>(
-      `SELECT CAST(EXISTS(SELECT 1 FROM ${name} m FORCE INDEX (${claimIndex})
+      this.table.mapped`SELECT CAST(EXISTS(SELECT 1 FROM ${name} m FORCE INDEX (${claimIndex})
                 WHERE m.status = 'pending' AND m.lane = ? AND m.next_attempt_at <= UTC_TIMESTAMP(3) ${sql})
-           OR EXISTS(SELECT 1 FROM ${name} FORCE INDEX (${claimIndex})
-                WHERE status = 'processing' AND lane = ? AND claimed_until <= UTC_TIMESTAMP(3)) AS CHAR) AS work`,
+           OR EXISTS(SELECT 1 FROM ${name} m FORCE INDEX (${claimIndex})
+                WHERE m.status = 'processing' AND m.lane = ? AND m.claimed_until <= UTC_TIMESTAMP(3)) AS CHAR) AS work`,
       [lane, ...values, lane],
     );
     return row?.work === '1';
@@ -127,7 +128,8 @@ export class LaneStore implements OutcomeRows {
   /** Where a message stands; null when it does not exist. Locks nothing. */
   async statusOf(id: string): Promise<{ status: string; token: Buffer | null } | null> {
     const rows = await this.pool.rows<Row & { status: string; token: Buffer | null }>(
-      `SELECT status, claim_token AS token FROM ${this.table.name} WHERE ${this.table.id} = ?`,
+      this.table
+        .mapped`SELECT m.status AS status, m.claim_token AS token FROM ${this.table.name} m WHERE m.${this.table.id} = ?`,
       [id],
     );
     return rows[0] ?? null;
@@ -140,7 +142,8 @@ export class LaneStore implements OutcomeRows {
   async extend(lease: Lease, claims: readonly Claim[]): Promise<void> {
     for (const claim of claims) {
       await this.pool.execute(
-        `UPDATE ${this.table.name} m FORCE INDEX (PRIMARY) JOIN mailroom_lease l ON l.name = ? AND l.fence = ? AND l.owner = ?
+        this.table
+          .mapped`UPDATE ${this.table.name} m FORCE INDEX (PRIMARY) JOIN mailroom_lease l ON l.name = ? AND l.fence = ? AND l.owner = ?
             SET m.claimed_until = GREATEST(m.claimed_until, l.held_until), m.updated_at = UTC_TIMESTAMP(3)
           WHERE m.${this.table.id} = ? AND m.status = 'processing' AND m.claim_token = ?`,
         [...leaseKey(lease), claim.id, claim.token],
@@ -155,8 +158,8 @@ function leaseKey(lease: Lease): readonly string[] {
   return [lease.name, lease.fence, lease.owner];
 }
 
-function readAheadSql({ name, id, open, claimIndex, payload }: BoxTable): string {
-  return `SELECT CAST(m.${id} AS CHAR) AS id, m.source, m.type, CAST(m.attempts AS CHAR) AS attempts, m.error_kind,
+function readAheadSql({ name, id, open, claimIndex, payload, source, type, mapped }: BoxTable): string {
+  return mapped`SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, CAST(m.attempts AS CHAR) AS attempts, m.error_kind AS error_kind,
       CAST(m.${open} AS CHAR) AS open, CAST(m.next_attempt_at AS CHAR) AS due,
       ${payload}
     FROM ${name} m FORCE INDEX (${claimIndex})
@@ -167,8 +170,8 @@ const joinLease = 'FORCE INDEX (PRIMARY) JOIN mailroom_lease l ON l.name = ? AND
 /** A claim ends with the lane's lease, or after its own time. */
 const claimedUntil = 'IF(? IS NULL, l.held_until, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND)';
 
-function claimSql({ name, id }: BoxTable): string {
-  return `UPDATE ${name} m ${joinLease}
+function claimSql({ name, id, mapped }: BoxTable): string {
+  return mapped`UPDATE ${name} m ${joinLease}
     SET m.status = 'processing', m.attempts = m.attempts + 1, m.claim_token = ?, m.claimed_by = ?,
         m.claimed_until = ${claimedUntil}, m.updated_at = UTC_TIMESTAMP(3)
     WHERE m.${id} = ? AND m.status = 'pending' AND m.next_attempt_at <= UTC_TIMESTAMP(3) AND l.held_until > UTC_TIMESTAMP(3)`;
@@ -180,15 +183,15 @@ function claimValues({ token, claimant, claimMs }: ClaimRequest): readonly unkno
 }
 
 function completeSql(table: BoxTable, withNext: boolean): string {
-  const { name, id, open, finishedAt } = table;
+  const { name, id, open, finishedAt, mapped } = table;
   if (!withNext) return `UPDATE ${name} m ${joinLease} ${outcomeSet(table)} ${ofClaim(table)}`;
   const pick = (done: string, next: string) => `IF(m.${id} = ?, ${done}, ${next})`;
-  return `UPDATE ${name} m ${joinLease}
-    SET m.status = ${pick('?', "'processing'")}, m.attempts = ${pick('m.attempts - ?', 'm.attempts + 1')},
-        m.next_attempt_at = ${pick('IF(? IS NULL, m.next_attempt_at, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND)', 'm.next_attempt_at')},
+  return mapped`UPDATE ${name} m ${joinLease}
+    SET m.status = ${pick('?', "'processing'")}, m.attempts = ${pick(mapped`m.attempts - ?`, mapped`m.attempts + 1`)},
+        m.next_attempt_at = ${pick(mapped`IF(? IS NULL, m.next_attempt_at, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND)`, mapped`m.next_attempt_at`)},
         m.${open} = ${pick(`IF(?, NULL, m.${open})`, `m.${open}`)},
         m.${finishedAt} = ${pick(`IF(?, UTC_TIMESTAMP(3), m.${finishedAt})`, `m.${finishedAt}`)},
-        m.error_kind = ${pick('?', 'm.error_kind')}, m.error_message = ${pick('?', 'm.error_message')},
+        m.error_kind = ${pick('?', mapped`m.error_kind`)}, m.error_message = ${pick('?', mapped`m.error_message`)},
         m.claim_token = ${pick('NULL', '?')}, m.claimed_by = ${pick('NULL', '?')},
         m.claimed_until = ${pick('NULL', claimedUntil)}, m.updated_at = UTC_TIMESTAMP(3)
     WHERE m.${id} IN (?, ?)

@@ -93,7 +93,8 @@ export class NeighbourLookup {
     if (known !== undefined) return known;
     const { name, id, open, openIndex, sequence } = this.table;
     const position = sequence ? `CAST(m.${sequence} AS CHAR)` : 'NULL';
-    const one = `(SELECT CAST(m.${open} AS CHAR) AS open, CAST(m.${id} AS CHAR) AS id, m.status, ${position} AS sequence
+    const one = this.table
+      .mapped`(SELECT CAST(m.${open} AS CHAR) AS open, CAST(m.${id} AS CHAR) AS id, m.status AS status, ${position} AS sequence
         FROM ${name} m FORCE INDEX (${openIndex}) WHERE m.${open} = ? ORDER BY m.${id} LIMIT ${Math.trunc(depth)})`;
     const statement = Array.from({ length: size }, () => one).join(' UNION ALL ');
     this.statements.set(key, statement);

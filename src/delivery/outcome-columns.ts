@@ -13,8 +13,8 @@ export interface Completion {
 export type OutcomeValues = readonly [unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown];
 
 /** SET of an outcome over alias `m`; it ends the claim. */
-export function outcomeSet({ open, finishedAt }: BoxTable): string {
-  return `SET m.status = ?, m.attempts = m.attempts - ?,
+export function outcomeSet({ open, finishedAt, mapped }: BoxTable): string {
+  return mapped`SET m.status = ?, m.attempts = m.attempts - ?,
       m.next_attempt_at = IF(? IS NULL, m.next_attempt_at, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND),
       m.${open} = IF(?, NULL, m.${open}), m.${finishedAt} = IF(?, UTC_TIMESTAMP(3), m.${finishedAt}),
       m.error_kind = ?, m.error_message = ?,
@@ -22,8 +22,8 @@ export function outcomeSet({ open, finishedAt }: BoxTable): string {
 }
 
 /** WHERE that holds for a claim that is still ours; values: id, token. */
-export function ofClaim({ id, words }: BoxTable): string {
-  return `WHERE m.${id} = ? AND m.status = '${words.working}' AND m.claim_token = ?`;
+export function ofClaim({ id, words, mapped }: BoxTable): string {
+  return mapped`WHERE m.${id} = ? AND m.status = '${words.working}' AND m.claim_token = ?`;
 }
 
 export function outcomeValues(words: StatusWords, { outcome, park }: Completion): OutcomeValues {

@@ -1,3 +1,4 @@
+import type { BoxTable } from './box-table.js';
 /** A kind of message; null stands for every source or every type. */
 export interface Kind {
   readonly source: string | null;
@@ -32,13 +33,16 @@ export class PausedKinds {
 }
 
 /** A condition over alias `m` that holds for messages of none of the kinds; empty when there are none. */
-export function exceptKinds(kinds: readonly Kind[]): { readonly sql: string; readonly values: readonly string[] } {
+export function exceptKinds(
+  table: BoxTable,
+  kinds: readonly Kind[],
+): { readonly sql: string; readonly values: readonly string[] } {
   const values: string[] = [];
   const conditions = kinds.map(({ source, type }) => {
     const parts: string[] = [];
     for (const [column, value] of [
-      ['m.source', source],
-      ['m.type', type],
+      [table.source, source],
+      [table.type, type],
     ] as const) {
       if (value === null) continue;
       parts.push(`${column} = ?`);

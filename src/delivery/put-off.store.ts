@@ -50,7 +50,8 @@ export class PutOffStore {
     const { name, id, claimIndex, source, type } = this.table;
     const within = inLane(this.table, lane);
     return this.pool.rows<DueRow>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, CAST(m.attempts AS CHAR) AS attempts
+      this.table
+        .mapped`SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, CAST(m.attempts AS CHAR) AS attempts
          FROM ${name} m FORCE INDEX (${claimIndex})
         WHERE m.status = 'pending' ${within.sql} AND m.next_attempt_at <= UTC_TIMESTAMP(3)
         ORDER BY m.next_attempt_at, m.${id} LIMIT ${Math.trunc(limit)}`,
@@ -64,13 +65,13 @@ export class PutOffStore {
     if (ids.length === 0) return 0;
     const places = ids.map(() => '?').join(', ');
     // As text: 64-bit ids are not compared as floating point numbers.
-    const micros = spacingMs > 0 ? `? + (FIELD(CAST(${id} AS CHAR), ${places}) - 1) * ?` : '?';
+    const micros = spacingMs > 0 ? `? + (FIELD(CAST(m.${id} AS CHAR), ${places}) - 1) * ?` : '?';
     const values = spacingMs > 0 ? [delayMs * 1000, ...ids, spacingMs * 1000] : [delayMs * 1000];
     await this.pool.withConnection((connection) =>
       connection.query(
-        `UPDATE ${name} FORCE INDEX (PRIMARY)
-            SET next_attempt_at = UTC_TIMESTAMP(3) + INTERVAL ${micros} MICROSECOND, updated_at = UTC_TIMESTAMP(3)
-          WHERE ${id} IN (${places}) AND status = 'pending' ORDER BY ${id}`,
+        this.table.mapped`UPDATE ${name} m FORCE INDEX (PRIMARY)
+            SET m.next_attempt_at = UTC_TIMESTAMP(3) + INTERVAL ${micros} MICROSECOND, m.updated_at = UTC_TIMESTAMP(3)
+          WHERE m.${id} IN (${places}) AND m.status = 'pending' ORDER BY m.${id}`,
         [...values.map((value) => (typeof value === 'number' ? Math.round(value) : value)), ...ids],
       ),
     );
@@ -83,9 +84,9 @@ export class PutOffStore {
     const { name, id } = this.table;
     const result = await this.pool.withConnection((connection) =>
       connection.query(
-        `UPDATE ${name} FORCE INDEX (PRIMARY)
-            SET next_attempt_at = UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND, updated_at = UTC_TIMESTAMP(3)
-          WHERE ${id} IN (${ids.map(() => '?').join(', ')}) AND status = 'pending' ORDER BY ${id}`,
+        this.table.mapped`UPDATE ${name} m FORCE INDEX (PRIMARY)
+            SET m.next_attempt_at = UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND, m.updated_at = UTC_TIMESTAMP(3)
+          WHERE m.${id} IN (${ids.map(() => '?').join(', ')}) AND m.status = 'pending' ORDER BY m.${id}`,
         [Math.round(delayMs * 1000), ...ids],
       ),
     );

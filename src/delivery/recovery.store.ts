@@ -69,7 +69,7 @@ export class RecoveryStore {
   private async anyOrphan(tx: ControlConnection, where: string, values: readonly unknown[]): Promise<boolean> {
     const { name, claimIndex, words } = this.table;
     const orphans = await tx.rows(
-      `SELECT 1 AS found FROM ${name} m FORCE INDEX (${claimIndex})
+      this.table.mapped`SELECT 1 AS found FROM ${name} m FORCE INDEX (${claimIndex})
         WHERE m.status = '${words.working}' ${where} AND m.claimed_until <= UTC_TIMESTAMP(3) LIMIT 1`,
       values,
     );
@@ -83,8 +83,9 @@ export class RecoveryStore {
   private async recover(tx: ControlConnection, where: string, values: readonly unknown[]): Promise<Recovered[]> {
     const { name, id, open, claimIndex, words, source, type } = this.table;
     const orphans = await tx.rows<Orphan>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, CAST(m.attempts AS CHAR) AS attempts,
-              CAST(m.${open} AS CHAR) AS open, m.claimed_by, m.claim_token AS token
+      this.table
+        .mapped`SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, CAST(m.attempts AS CHAR) AS attempts,
+              CAST(m.${open} AS CHAR) AS open, m.claimed_by AS claimed_by, m.claim_token AS token
          FROM ${name} m FORCE INDEX (${claimIndex})
         WHERE m.status = '${words.working}' ${where} AND m.claimed_until <= UTC_TIMESTAMP(3)
         LIMIT ${recoveryBatch} FOR UPDATE SKIP LOCKED`,
@@ -102,11 +103,11 @@ export class RecoveryStore {
     const failed = exhausted && ranAlone(orphan.claimed_by);
     const closes = failed && !this.policy.parksOn(orphan.source);
     await tx.execute(
-      `UPDATE ${name} FORCE INDEX (PRIMARY)
-          SET status = ?, error_kind = ?, error_message = ?, ${open} = IF(?, NULL, ${open}),
-              ${finishedAt} = IF(?, UTC_TIMESTAMP(3), ${finishedAt}),
-              claim_token = NULL, claimed_by = NULL, claimed_until = NULL, updated_at = UTC_TIMESTAMP(3)
-        WHERE ${id} = ? AND status = '${words.working}' AND claim_token <=> ?`,
+      this.table.mapped`UPDATE ${name} m FORCE INDEX (PRIMARY)
+          SET m.status = ?, m.error_kind = ?, m.error_message = ?, m.${open} = IF(?, NULL, m.${open}),
+              m.${finishedAt} = IF(?, UTC_TIMESTAMP(3), m.${finishedAt}),
+              m.claim_token = NULL, m.claimed_by = NULL, m.claimed_until = NULL, m.updated_at = UTC_TIMESTAMP(3)
+        WHERE m.${id} = ? AND m.status = '${words.working}' AND m.claim_token <=> ?`,
       [
         failed ? words.failed : 'pending',
         failed ? crashedKind : orphanedKind,

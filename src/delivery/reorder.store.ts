@@ -87,11 +87,11 @@ export class ReorderStore {
     const ids = earlier.map((message) => message.id);
     // As text: 64-bit ids are not compared as floating point numbers.
     await this.pool.execute(
-      `UPDATE ${name} FORCE INDEX (PRIMARY)
-          SET next_attempt_at = CAST(? AS DATETIME(3)) - INTERVAL (? - FIELD(CAST(${id} AS CHAR), ${places})) * 1000 MICROSECOND,
-              status = 'pending', updated_at = UTC_TIMESTAMP(3)
-        WHERE ${id} IN (${places}) AND status IN ('pending', 'held')
-          AND (attempts = 0 OR next_attempt_at <= UTC_TIMESTAMP(3)) ORDER BY ${id}`,
+      this.table.mapped`UPDATE ${name} m FORCE INDEX (PRIMARY)
+          SET m.next_attempt_at = CAST(? AS DATETIME(3)) - INTERVAL (? - FIELD(CAST(m.${id} AS CHAR), ${places})) * 1000 MICROSECOND,
+              m.status = 'pending', m.updated_at = UTC_TIMESTAMP(3)
+        WHERE m.${id} IN (${places}) AND m.status IN ('pending', 'held')
+          AND (m.attempts = 0 OR m.next_attempt_at <= UTC_TIMESTAMP(3)) ORDER BY m.${id}`,
       [before.due, earlier.length + 1, ...ids, ...ids],
     );
   }
@@ -107,7 +107,7 @@ export class ReorderStore {
     const { name, id, openIndex } = this.table;
     const stays = this.staying(message.source, rule, others, head);
     const rows = await this.pool.rows<Row & { id: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m FORCE INDEX (${openIndex})
+      this.table.mapped`SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m FORCE INDEX (${openIndex})
         WHERE m.${this.table.open} = ? AND m.${id} <> ? AND m.status = 'pending' AND NOT (${stays.sql})
         ORDER BY m.${id} LIMIT ${stepSize}`,
       [message.open, head.id, ...stays.values],
@@ -174,10 +174,12 @@ export class ReorderStore {
     // Who is in work, or closed the entity, is before everything, whatever its sequence.
     const isOneOfThem = isWaiting(head) && new TurnOrder(rule, from).isReordered(head);
     if (others === 'all' || (others === 'later ones' && !isOneOfThem)) return { sql: 'FALSE', values: [] };
-    const reordered = `${source} = ? AND ${type} IN (${[...rule.types].map(() => '?').join(', ')}) AND m.sequence IS NOT NULL`;
+    const reordered = this.table
+      .mapped`${source} = ? AND ${type} IN (${[...rule.types].map(() => '?').join(', ')}) AND m.sequence IS NOT NULL`;
     if (others === 'its like') return { sql: reordered, values: [from, ...rule.types] };
     return {
-      sql: `${reordered} AND (m.sequence < CAST(? AS SIGNED) OR (m.sequence = CAST(? AS SIGNED) AND m.${id} < ?))`,
+      sql: this.table
+        .mapped`${reordered} AND (m.sequence < CAST(? AS SIGNED) OR (m.sequence = CAST(? AS SIGNED) AND m.${id} < ?))`,
       values: [from, ...rule.types, head.sequence, head.sequence, head.id],
     };
   }
@@ -185,7 +187,8 @@ export class ReorderStore {
   private look(open: string, { windowMs }: ReorderRule): Promise<LookRow[]> {
     const { name, id, openIndex, lane, source, type } = this.table;
     return this.pool.rows<LookRow>(
-      `SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, ${lane ? `m.${lane}` : '0'} AS lane, m.status,
+      this.table
+        .mapped`SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, ${lane ? `m.${lane}` : '0'} AS lane, m.status AS status,
               CAST(m.sequence AS CHAR) AS sequence, CAST(m.next_attempt_at <= UTC_TIMESTAMP(3) AS CHAR) AS is_due,
               CAST(m.attempts = 0 AND m.next_attempt_at = m.received_at + INTERVAL ? MICROSECOND AS CHAR) AS in_window,
               CAST(s.sequence AS CHAR) AS last
@@ -198,8 +201,8 @@ export class ReorderStore {
   private async move(from: 'pending' | 'held', to: 'pending' | 'held', ids: readonly string[]): Promise<void> {
     const { name, id } = this.table;
     await this.pool.execute(
-      `UPDATE ${name} FORCE INDEX (PRIMARY) SET status = ?, updated_at = UTC_TIMESTAMP(3)
-        WHERE ${id} IN (${ids.map(() => '?').join(', ')}) AND status = ? ORDER BY ${id}`,
+      this.table.mapped`UPDATE ${name} m FORCE INDEX (PRIMARY) SET m.status = ?, m.updated_at = UTC_TIMESTAMP(3)
+        WHERE m.${id} IN (${ids.map(() => '?').join(', ')}) AND m.status = ? ORDER BY m.${id}`,
       [to, ...ids, from],
     );
   }

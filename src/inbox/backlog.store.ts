@@ -20,8 +20,8 @@ export class BacklogStore {
     for (const status of ['pending', 'held']) {
       if (waiting >= most) break;
       const [row] = await this.pool.rows<Row & { n: string }>(
-        `SELECT CAST(COUNT(*) AS CHAR) AS n FROM
-          (SELECT 1 AS one FROM ${name} FORCE INDEX (${claimIndex}) WHERE status = ? LIMIT ${most - waiting}) some_rows`,
+        this.table.mapped`SELECT CAST(COUNT(*) AS CHAR) AS n FROM
+          (SELECT 1 AS one FROM ${name} m FORCE INDEX (${claimIndex}) WHERE m.status = ? LIMIT ${most - waiting}) some_rows`,
         [status],
       );
       waiting += Number(row?.n ?? 0);
@@ -45,11 +45,11 @@ export class BacklogStore {
  */
 export async function oldestDueMsOf(
   pool: ControlPool,
-  { name, id, claimIndex }: BoxTable,
+  { name, id, claimIndex, mapped }: BoxTable,
   lane: number,
 ): Promise<number | null> {
   const [row] = await pool.rows<Row & { ms: string | null }>(
-    `SELECT CAST(TIMESTAMPDIFF(MICROSECOND, GREATEST(m.next_attempt_at, COALESCE(m.received_at, m.next_attempt_at)),
+    mapped`SELECT CAST(TIMESTAMPDIFF(MICROSECOND, GREATEST(m.next_attempt_at, COALESCE(m.received_at, m.next_attempt_at)),
               UTC_TIMESTAMP(3)) AS CHAR) AS ms
        FROM ${name} m FORCE INDEX (${claimIndex})
       WHERE m.status = 'pending' AND m.lane = ? AND m.next_attempt_at <= UTC_TIMESTAMP(3)

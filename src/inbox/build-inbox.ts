@@ -98,7 +98,7 @@ export async function buildInbox(
   const packet = new PacketLimit(pool);
   const dialect = once(() => detectDialect(pool));
   const registry = new HandlerRegistry(options);
-  const table = inboxTable('inbox_message');
+  const table = inboxTable(options.table);
   const pressure = pressureOf(options, new BacklogStore(pool, table), events);
   const admission = new HandlerAdmission(
     { breaker: breakerRules(options.breaker), orphanAfterMs: options.orphanAfter },
@@ -158,7 +158,7 @@ export async function buildInbox(
     (from) => findLanes(pool, table, from),
     scheduler,
   );
-  const intakeStore = new IntakeStore(pool, table.name);
+  const intakeStore = new IntakeStore(pool, table);
   const intakeQueue = new IntakeQueue(intakeStore, () => packet.bytes);
   const longestWaitMs = () => Math.max(pool.longestWaitMs(), intakeQueue.longestWaitMs());
   const intakeAdmission = new IntakeAdmission(options, pressure, { longestWaitMs });

@@ -19,15 +19,15 @@ export class EntityReleaseStore {
   async release(open: string, source: string, entityKey: Buffer): Promise<number> {
     const { name, id, open: column, openIndex } = this.table;
     const heads = await this.pool.rows<Row & { id: string }>(
-      `SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m FORCE INDEX (${openIndex})
+      this.table.mapped`SELECT CAST(m.${id} AS CHAR) AS id FROM ${name} m FORCE INDEX (${openIndex})
         WHERE m.${column} = ? AND m.status = 'failed' AND m.source = ? AND m.entity_key = ?
         ORDER BY m.${id} LIMIT ${mostHeads}`,
       [open, source, entityKey],
     );
     if (heads.length === 0) return 0;
     const result = await this.pool.execute(
-      `UPDATE ${name} FORCE INDEX (PRIMARY) SET ${column} = NULL, updated_at = UTC_TIMESTAMP(3)
-        WHERE ${id} IN (${heads.map(() => '?').join(', ')}) AND status = 'failed' ORDER BY ${id}`,
+      this.table.mapped`UPDATE ${name} m FORCE INDEX (PRIMARY) SET m.${column} = NULL, m.updated_at = UTC_TIMESTAMP(3)
+        WHERE m.${id} IN (${heads.map(() => '?').join(', ')}) AND m.status = 'failed' ORDER BY m.${id}`,
       heads.map((head) => head.id),
     );
     return result.affectedRows;

@@ -19,6 +19,7 @@ import type { InFlight } from './in-flight.js';
 import type { InboxContext } from './inbox-context.js';
 import { InboxMessage, type StoredMessage } from './inbox-message.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
+import { inboxBody } from './inbox-table.js';
 
 /** From a message to its handler: finds it by source and type, decodes lazily, and gives it its context. */
 export class InboxDispatcher implements LaneBox {
@@ -99,7 +100,7 @@ export class InboxDispatcher implements LaneBox {
     const message = candidate as Candidate & StoredMessage & { readonly body_bytes: number | null };
     if (message.body !== null || !message.body_bytes) return message;
     const [row] = await this.pool.rows<Row & { body: Buffer | null }>(
-      `SELECT body FROM ${this.table.name} WHERE id = ?`,
+      `SELECT ${inboxBody(this.table)} AS body FROM ${this.table.name} m WHERE m.${this.table.id} = ?`,
       [candidate.id],
     );
     return { ...message, body: row?.body ?? null };

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { type BackoffOption, backoff, count, type Duration, duration, flag, parseOptions } from '../config/index.js';
+import { type InboxTableOption, tableOf, tableOption } from '../delivery/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { GivenRedisClient } from '../lease/index.js';
 import { type BreakerOptions, breakerRules, breakerSchema } from '../pressure/index.js';
@@ -18,6 +19,8 @@ export interface InboxOptions {
    * `useFactory`. Default: the unnamed one.
    */
   readonly dataSource?: string;
+  /** A table that was adopted, instead of our own. Default: `{ name: 'inbox_message' }`. */
+  readonly table?: InboxTableOption;
   /** Who pushes, by name (at most 64 ASCII characters). */
   readonly sources: Readonly<Record<string, SourceOptions>>;
   readonly lease?: LeaseOptions;
@@ -120,6 +123,7 @@ const schema = z.strictObject({
   enabled: flag.default(false),
   namespace: z.string().min(1).max(64).optional(),
   dataSource: z.string().min(1).optional(),
+  table: tableOption,
   sources: z.record(
     z.string().regex(/^[\x21-\x7e]{1,64}$/, 'name a source with 1 to 64 printable ASCII characters'),
     sourceSchema,
@@ -242,6 +246,7 @@ export function resolveInboxOptions(options: InboxOptions) {
   const controlPool = parsed.controlPool ?? defaultControlPool(parsed.mode, parsed.lanes);
   return {
     ...parsed,
+    table: tableOf(parsed.table),
     controlPool,
     idempotency,
     lease: { backend: lease.backend, ttl: lease.ttl, renew, redis: clients },

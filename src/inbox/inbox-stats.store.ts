@@ -41,10 +41,10 @@ export class InboxStatsStore {
     const counted = {} as Record<InboxStatus, CappedCount>;
     for (const status of statuses) {
       const [row] = await this.pool.rows<Row & { n: string }>(
-        `SELECT CAST(CASE
-            WHEN (SELECT 1 FROM ${name} FORCE INDEX (${claimIndex}) WHERE status = ? LIMIT 1 OFFSET ${countCap}) IS NOT NULL
+        this.table.mapped`SELECT CAST(CASE
+            WHEN (SELECT 1 FROM ${name} m FORCE INDEX (${claimIndex}) WHERE m.status = ? LIMIT 1 OFFSET ${countCap}) IS NOT NULL
             THEN ${countCap + 1}
-            ELSE (SELECT COUNT(*) FROM ${name} FORCE INDEX (${claimIndex}) WHERE status = ?) END AS CHAR) AS n`,
+            ELSE (SELECT COUNT(*) FROM ${name} m FORCE INDEX (${claimIndex}) WHERE m.status = ?) END AS CHAR) AS n`,
         [status, status],
       );
       const n = Number(row?.n ?? 0);

@@ -7,6 +7,7 @@ import {
   type StatementResult,
   saysCommitted,
 } from '../database/index.js';
+import type { BoxTable } from '../delivery/index.js';
 import { DatabaseUnavailableError } from '../errors/database-unavailable.error.js';
 import type { MessageDraft } from './message-draft.js';
 
@@ -17,8 +18,21 @@ export interface Stored {
 }
 
 const dedupIndex = 'inbox_dedup';
-const columns = `source, type, dedup_key, entity_key, open_entity, lane, sequence, headers, content_type, body,
-   status, attempts, next_attempt_at, received_at, updated_at`;
+const columns = [
+  ...[
+    'source',
+    'type',
+    'dedup_key',
+    'entity_key',
+    'open_entity',
+    'lane',
+    'sequence',
+    'headers',
+    'content_type',
+    'body',
+  ],
+  ...['status', 'attempts', 'next_attempt_at', 'received_at', 'updated_at'],
+];
 const constants = `'pending', 0, UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3)`;
 const row = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${constants})`;
 /**
@@ -40,14 +54,17 @@ export function identityOf({ source, dedupKey }: Pick<MessageDraft, 'source' | '
 
 /** The statements of intake. The unique key (source, dedup_key) decides what a duplicate is. */
 export class IntakeStore {
+  private readonly columns: string;
   private readonly inserts = new Map<number, string>();
   /** Whether the ids of one INSERT follow each other, by session: each may be set otherwise. */
   private readonly consecutive = new WeakMap<object, boolean>();
 
   constructor(
     private readonly pool: ControlPool,
-    private readonly table: string,
-  ) {}
+    private readonly table: Pick<BoxTable, 'name' | 'id' | 'column' | 'mapped'>,
+  ) {
+    this.columns = columns.map(table.column).join(', ');
+  }
 
   /** Lends a connection of the control pool. */
   withConnection<T>(work: (connection: ControlConnection) => Promise<T>): Promise<T> {
@@ -109,8 +126,9 @@ export class IntakeStore {
     }
     if (bySource.size === 0) return new Map();
     const found = await connection.queryRows<Row & { id: string; source: string; dedup_key: Buffer }>(
-      `SELECT CAST(id AS CHAR) AS id, source, dedup_key FROM ${this.table} FORCE INDEX (${dedupIndex})
-       WHERE ${[...bySource].map(() => '(source = ? AND dedup_key IN (?))').join(' OR ')} ${lock}`,
+      this.table.mapped`SELECT CAST(m.${this.table.id} AS CHAR) AS id, m.source AS source, m.dedup_key AS dedup_key
+         FROM ${this.table.name} m FORCE INDEX (${dedupIndex})
+        WHERE ${[...bySource].map(() => this.table.mapped`(m.source = ? AND m.dedup_key IN (?))`).join(' OR ')} ${lock}`,
       [...bySource].flat(),
     );
     return new Map(
@@ -129,7 +147,7 @@ export class IntakeStore {
     for (let attempt = 1; ; attempt++) {
       try {
         const result: StatementResult = await manager.query(
-          `INSERT INTO ${this.table} (${columns}) VALUES ${foreignRow}`,
+          `INSERT INTO ${this.table.name} (${this.columns}) VALUES ${foreignRow}`,
           valuesOf(draft).map((value) => (typeof value === 'string' ? Buffer.from(value) : value)),
         );
         return { id: String(result.insertId), duplicate: false };
@@ -137,7 +155,8 @@ export class IntakeStore {
         if (draft.dedupKey === null || !isCopy(error)) throw error;
         // FOR UPDATE reads the newest version whatever the isolation level of the caller's transaction is.
         const [first]: { id: string }[] = await manager.query(
-          `SELECT CAST(id AS CHAR) AS id FROM ${this.table} WHERE source = ? AND dedup_key = ? FOR UPDATE`,
+          this.table.mapped`SELECT CAST(m.${this.table.id} AS CHAR) AS id FROM ${this.table.name} m
+            WHERE m.source = ? AND m.dedup_key = ? FOR UPDATE`,
           [Buffer.from(draft.source), draft.dedupKey],
         );
         if (first) return { id: first.id, duplicate: true };
@@ -177,7 +196,7 @@ export class IntakeStore {
   private insertSql(rows: number): string {
     const known = this.inserts.get(rows);
     if (known !== undefined) return known;
-    const sql = `INSERT INTO ${this.table} (${columns}) VALUES ${Array<string>(rows).fill(row).join(', ')}`;
+    const sql = `INSERT INTO ${this.table.name} (${this.columns}) VALUES ${Array<string>(rows).fill(row).join(', ')}`;
     this.inserts.set(rows, sql);
     return sql;
   }

@@ -96,9 +96,9 @@ export async function whyWaiting(
 
 async function stateOf(id: string, pool: ControlPool, table: BoxTable): Promise<StoredState | undefined> {
   const rows = await pool.rows<StoredState>(
-    `SELECT m.source, m.type, m.status, CAST(m.attempts AS CHAR) AS attempts, CAST(m.${table.open} AS CHAR) AS open, m.lane,
+    table.mapped`SELECT ${table.source} AS source, ${table.type} AS type, m.status AS status, CAST(m.attempts AS CHAR) AS attempts, CAST(m.${table.open} AS CHAR) AS open, m.lane AS lane,
             CAST(m.next_attempt_at AS CHAR) AS due, CAST(m.next_attempt_at <= UTC_TIMESTAMP(3) AS CHAR) AS is_due,
-            m.claimed_by, CAST(m.claimed_until AS CHAR) AS claimed_until, m.error_kind,
+            m.claimed_by AS claimed_by, CAST(m.claimed_until AS CHAR) AS claimed_until, m.error_kind AS error_kind,
             CAST(m.${table.finishedAt} AS CHAR) AS finished_at
        FROM ${table.name} m WHERE m.${table.id} = ?`,
     [id],
@@ -126,10 +126,10 @@ async function olderOf(
   id: string,
   open: string,
   pool: ControlPool,
-  { name, id: idColumn, open: openColumn, openIndex }: BoxTable,
+  { name, id: idColumn, open: openColumn, openIndex, mapped }: BoxTable,
 ): Promise<{ id: string; status: InboxStatus } | undefined> {
   const rows = await pool.rows<Row & { id: string; status: InboxStatus }>(
-    `SELECT CAST(m.${idColumn} AS CHAR) AS id, m.status FROM ${name} m FORCE INDEX (${openIndex})
+    mapped`SELECT CAST(m.${idColumn} AS CHAR) AS id, m.status AS status FROM ${name} m FORCE INDEX (${openIndex})
       WHERE m.${openColumn} = ? AND m.${idColumn} < ? ORDER BY m.${idColumn} DESC LIMIT 1`,
     [open, id],
   );

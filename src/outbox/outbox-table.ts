@@ -1,4 +1,4 @@
-import { type BoxTable, quoteIdentifier } from '../delivery/index.js';
+import { type BoxTable, messageTable, quoteIdentifier } from '../delivery/index.js';
 
 /** What the outbox calls itself where the inbox names a source. */
 export const outboxSource = 'outbox';
@@ -8,6 +8,7 @@ const inlinePayloadBytes = 65_536;
 
 /** The outbox's table, as the engine's statements need it. */
 export const outboxTable: BoxTable = {
+  ...messageTable('outbox_message'),
   name: quoteIdentifier('outbox_message'),
   id: 'id',
   open: 'open_unit',

@@ -1,5 +1,5 @@
 import type { ControlPool, Row } from '../database/index.js';
-import { conditionOf, inboxRunBox, outboxRunBox, type RunBox, type Selection } from '../delivery/runs/index.js';
+import { conditionOf, outboxRunBox, type RunBox, type Selection } from '../delivery/runs/index.js';
 
 /** A message in a list: no body. */
 export interface MessageLine {
@@ -66,7 +66,7 @@ export class MessageLooks {
     box: RunBox,
     redact: (body: string, message: { readonly source: string; readonly type: string }) => string,
   ): Promise<MessageView | null> {
-    const body = box.name === 'inbox' ? 'body' : 'payload';
+    const body = box.column(box.name === 'inbox' ? 'body' : 'payload');
     const key = box.name === 'inbox' ? 'entity_key' : 'message_key';
     const rows = await this.pool.rows<
       Row &
@@ -80,8 +80,8 @@ export class MessageLooks {
           next: string;
         }
     >(
-      `SELECT ${lineColumns(box)}, m.${key} AS \`key\`, CAST(m.replay_of AS CHAR) AS original, CAST(m.headers AS CHAR) AS headers, m.content_type,
-              OCTET_LENGTH(m.${body}) AS bytes, LEFT(m.${body}, ${mostBodyBytes}) AS body,
+      box.mapped`SELECT ${lineColumns(box)}, m.${box.column(key)} AS \`key\`, CAST(m.replay_of AS CHAR) AS original, CAST(m.headers AS CHAR) AS headers, m.content_type AS content_type,
+              OCTET_LENGTH(m.${body}) AS bytes, LEFT(CAST(m.${body} AS BINARY), ${mostBodyBytes}) AS body,
               CAST(m.next_attempt_at AS CHAR) AS next
          FROM ${box.table} m WHERE m.id = ?`,
       [id],
@@ -122,8 +122,8 @@ export class MessageLooks {
 }
 
 /** The box of a selection. */
-export function runBoxOf(name: unknown): RunBox | null {
-  if (name === undefined || name === 'inbox') return inboxRunBox;
+export function runBoxOf(name: unknown, inbox: RunBox): RunBox | null {
+  if (name === undefined || name === 'inbox') return inbox;
   return name === 'outbox' ? outboxRunBox : null;
 }
 
@@ -140,11 +140,11 @@ interface LineRow {
   readonly finished: string | null;
 }
 
-function lineColumns({ name, receivedAt, finishedAt }: RunBox): string {
-  const what = name === 'inbox' ? 'm.source, m.type' : "'outbox' AS source, m.topic AS type";
-  return `CAST(m.id AS CHAR) AS id, ${what}, m.status, CAST(m.attempts AS CHAR) AS attempts,
+function lineColumns({ name, receivedAt, finishedAt, column, mapped }: RunBox): string {
+  const what = name === 'inbox' ? mapped`m.source AS source, m.type AS type` : "'outbox' AS source, m.topic AS type";
+  return mapped`CAST(m.id AS CHAR) AS id, ${what}, m.status AS status, CAST(m.attempts AS CHAR) AS attempts,
     CAST(m.replay_count AS CHAR) AS replays, m.error_kind AS kind, m.error_message AS message,
-    CAST(m.${receivedAt} AS CHAR) AS received, CAST(m.${finishedAt} AS CHAR) AS finished`;
+    CAST(m.${column(receivedAt)} AS CHAR) AS received, CAST(m.${column(finishedAt)} AS CHAR) AS finished`;
 }
 
 function lineOf(row: LineRow): MessageLine {

@@ -1,6 +1,7 @@
 import type { Type } from '@nestjs/common';
 import { z } from 'zod';
 import { count, type Duration, duration, flag, fn, parseOptions } from '../config/index.js';
+import { type InboxTableOption, tableOption } from '../delivery/runs/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { maskDigits } from './mask-digits.js';
 
@@ -22,6 +23,8 @@ export interface ReplayOptions {
   readonly edit?: boolean;
   /** What a body looks like to a person: gets the text, returns what may be shown. Default: long numbers are masked. */
   readonly redact?: (body: string, message: { readonly source: string; readonly type: string }) => string;
+  /** The inbox's table, as in `inbox.table`, when it was adopted. */
+  readonly inboxTable?: InboxTableOption;
   /** Mounts the controller; without it there is none. With `forRootAsync` it stands beside `useFactory`. */
   readonly http?: ReplayHttpOptions;
   readonly controlPool?: number;
@@ -49,6 +52,7 @@ const schema = z.strictObject({
   runClaim: duration({ min: 500, max: 3_600_000 }).default(30_000),
   edit: flag.default(false),
   redact: fn<NonNullable<ReplayOptions['redact']>>('what of a body may be shown').default(() => maskDigits),
+  inboxTable: tableOption,
   http: z.custom<ReplayHttpOptions>().optional(),
   controlPool: count(1, 100).default(2),
 });

@@ -1,5 +1,13 @@
 import type { ControlPool, Row } from '../database/index.js';
-import { type Preview, type Run, type RunBox, RunStore, type Selection } from '../delivery/runs/index.js';
+import {
+  inboxRunBoxOf,
+  type Preview,
+  type Run,
+  type RunBox,
+  RunStore,
+  type Selection,
+  tableOf,
+} from '../delivery/runs/index.js';
 import { EditRefusedError } from '../errors/edit-refused.error.js';
 import { InvalidSelectionError } from '../errors/invalid-selection.error.js';
 import { type MessageLine, MessageLooks, type MessageView, runBoxOf } from './message-view.js';
@@ -58,6 +66,7 @@ const mostBodyBytes = 1_048_576;
 
 /** See what failed, choose, and run it again, with a record. Exported by `ReplayModule`. */
 export class ReplayService {
+  private readonly inbox: RunBox;
   private readonly looks: MessageLooks;
   private readonly stores: Readonly<Record<'inbox' | 'outbox', RunStore>>;
 
@@ -67,7 +76,8 @@ export class ReplayService {
     private readonly onStarted: () => void,
   ) {
     this.looks = new MessageLooks(pool);
-    this.stores = { inbox: new RunStore(pool, boxOf('inbox')), outbox: new RunStore(pool, boxOf('outbox')) };
+    this.inbox = inboxRunBoxOf(tableOf(options.inboxTable));
+    this.stores = { inbox: new RunStore(pool, this.inbox), outbox: new RunStore(pool, this.boxOf('outbox')) };
   }
 
   /**
@@ -163,12 +173,12 @@ export class ReplayService {
     { box, ...selection }: ReplaySelection,
     { after = '0', limit = 50 }: { after?: string; limit?: number } = {},
   ): Promise<MessageLine[]> {
-    return this.looks.page(selection, boxOf(box), after === '0' ? '0' : idOf(after), pageSize(limit));
+    return this.looks.page(selection, this.boxOf(box), after === '0' ? '0' : idOf(after), pageSize(limit));
   }
 
   /** One message, its body decoded and redacted, with its earlier lives. Null: there is none. */
   message(id: string, box?: 'inbox' | 'outbox'): Promise<MessageView | null> {
-    return this.looks.one(idOf(id), boxOf(box), this.options.redact);
+    return this.looks.one(idOf(id), this.boxOf(box), this.options.redact);
   }
 
   /** The stores, for the worker. */
@@ -201,15 +211,15 @@ export class ReplayService {
     return run;
   }
 
-  private storeOf(box: unknown): RunStore {
-    return this.stores[boxOf(box).name];
+  private boxOf(name: unknown): RunBox {
+    const box = runBoxOf(name, this.inbox);
+    if (!box) throw new InvalidSelectionError('box', "write 'inbox' or 'outbox'");
+    return box;
   }
-}
 
-function boxOf(name: unknown): RunBox {
-  const box = runBoxOf(name);
-  if (!box) throw new InvalidSelectionError('box', "write 'inbox' or 'outbox'");
-  return box;
+  private storeOf(box: unknown): RunStore {
+    return this.stores[this.boxOf(box).name];
+  }
 }
 
 function idOf(id: unknown): string {

@@ -49,8 +49,8 @@ export class MessagePurge implements PurgeJob {
     let counted = 0;
     for (let lane: number | null = start.lane; lane !== null && counted < countTo; lane = await this.nextLane(lane)) {
       const rows = await this.pool.rows(
-        `SELECT 1 AS one FROM ${table} m FORCE INDEX (${claimIndex})
-          WHERE ${this.condition} ${this.hasLanes ? 'AND m.lane = ?' : ''} AND m.next_attempt_at < ${cutoff}
+        this.box.mapped`SELECT 1 AS one FROM ${table} m FORCE INDEX (${claimIndex})
+          WHERE ${this.condition} ${this.inLane} AND m.next_attempt_at < ${cutoff}
           LIMIT ${Math.trunc(countTo - counted)}`,
         [...this.values, ...(this.hasLanes ? [lane] : []), this.rule.olderThanMs * 1000],
       );
@@ -67,8 +67,9 @@ export class MessagePurge implements PurgeJob {
     const { table, claimIndex } = this.box;
     const { lane, due, id } = this.place;
     const rows = await this.pool.rows<Row & { id: string; due: string }>(
-      `SELECT CAST(m.id AS CHAR) AS id, CAST(m.next_attempt_at AS CHAR) AS due FROM ${table} m FORCE INDEX (${claimIndex})
-        WHERE m.status = ? ${this.hasLanes ? 'AND m.lane = ?' : ''} AND m.next_attempt_at >= ?
+      this.box
+        .mapped`SELECT CAST(m.id AS CHAR) AS id, CAST(m.next_attempt_at AS CHAR) AS due FROM ${table} m FORCE INDEX (${claimIndex})
+        WHERE m.status = ? ${this.inLane} AND m.next_attempt_at >= ?
           AND (m.next_attempt_at > ? OR m.id > ?) AND m.next_attempt_at < ${cutoff}
         ORDER BY m.next_attempt_at, m.id LIMIT ${Math.trunc(limit)}`,
       [this.rule.status, ...(this.hasLanes ? [lane] : []), due, due, id, this.rule.olderThanMs * 1000],
@@ -83,7 +84,8 @@ export class MessagePurge implements PurgeJob {
     if (!this.hasLanes) return null;
     const { table, claimIndex } = this.box;
     const [row] = await this.pool.rows<Row & { lane: number }>(
-      `SELECT m.lane FROM ${table} m FORCE INDEX (${claimIndex}) WHERE m.status = ? AND m.lane > ? ORDER BY m.lane LIMIT 1`,
+      this.box
+        .mapped`SELECT m.lane AS lane FROM ${table} m FORCE INDEX (${claimIndex}) WHERE m.status = ? AND m.lane > ? ORDER BY m.lane LIMIT 1`,
       [this.rule.status, lane],
     );
     return row ? Number(row.lane) : null;
@@ -97,26 +99,35 @@ export class MessagePurge implements PurgeJob {
     const { table } = this.box;
     return this.pool.transaction(async (tx) => {
       const rows = await tx.queryRows<Row & { id: string }>(
-        `SELECT CAST(m.id AS CHAR) AS id FROM ${table} m FORCE INDEX (PRIMARY)
+        this.box.mapped`SELECT CAST(m.id AS CHAR) AS id FROM ${table} m FORCE INDEX (PRIMARY)
           WHERE m.id IN (${places(ids)}) AND ${this.condition} ORDER BY m.id FOR UPDATE SKIP LOCKED`,
         [...ids, ...this.values],
       );
       const taken = rows.map(({ id }) => id);
       if (taken.length === 0) return 0;
       if (this.rule.archive) await archiveMessages(tx, this.box, taken, 'retention', null);
-      const { affectedRows } = await tx.query(`DELETE FROM ${table} WHERE id IN (${places(taken)}) ORDER BY id`, taken);
+      const id = this.box.column('id');
+      const { affectedRows } = await tx.query(
+        `DELETE FROM ${table} WHERE ${id} IN (${places(taken)}) ORDER BY ${id}`,
+        taken,
+      );
       return affectedRows;
     });
   }
 
   /** A failed message that parks its entity has its hash still: it stays, or its followers would wait for ever. */
   private get condition(): string {
-    const { finishedAt, receivedAt, open } = this.box;
-    return `m.status = ? AND m.${open} IS NULL AND COALESCE(m.${finishedAt}, m.updated_at, m.${receivedAt}) < ${cutoff}`;
+    const { finishedAt, receivedAt, open, column } = this.box;
+    return this.box
+      .mapped`m.status = ? AND m.${column(open)} IS NULL AND COALESCE(m.${column(finishedAt)}, m.updated_at, m.${column(receivedAt)}) < ${cutoff}`;
   }
 
   private get values(): readonly unknown[] {
     return [this.rule.status, this.rule.olderThanMs * 1000];
+  }
+
+  private get inLane(): string {
+    return this.hasLanes ? this.box.mapped`AND m.lane = ?` : '';
   }
 
   private get hasLanes(): boolean {

@@ -1,5 +1,5 @@
 import type { ControlPool } from '../database/index.js';
-import { inboxRunBox, outboxRunBox } from '../delivery/runs/index.js';
+import { inboxRunBoxOf, outboxRunBox, tableOf } from '../delivery/runs/index.js';
 import { MessagePurge } from './message-purge.store.js';
 import type { PurgeJob } from './purge-job.js';
 import { ArchivePurge, OrderKeyPurge, ProcessedPurge, RunPurge } from './record-purges.store.js';
@@ -8,6 +8,7 @@ import type { ResolvedRetentionOptions } from './retention-options.js';
 /** What the options ask for; an age of false leaves its job out. */
 export function purgeJobs(pool: ControlPool, options: ResolvedRetentionOptions): readonly PurgeJob[] {
   const { archive } = options;
+  const inboxRunBox = inboxRunBoxOf(tableOf(options.inboxTable));
   const messages = [
     { box: inboxRunBox, status: 'success', age: options.success },
     { box: outboxRunBox, status: 'sent', age: options.sent },

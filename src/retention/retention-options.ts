@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { count, type Duration, duration, flag, parseOptions } from '../config/index.js';
+import { type InboxTableOption, tableOption } from '../delivery/runs/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { RetryWindows } from '../observability/index.js';
 
@@ -31,6 +32,8 @@ export interface RetentionOptions {
   readonly interval?: Duration;
   /** Rows of a batch at most; slow batches are smaller. Default 500. */
   readonly batchSize?: number;
+  /** The inbox's table, as in `inbox.table`, when it was adopted. */
+  readonly inboxTable?: InboxTableOption;
   /** Connections of its own. Default 2. */
   readonly controlPool?: number;
 }
@@ -54,6 +57,7 @@ const schema = z.strictObject({
   orderKeys: age.default(7 * dayMs),
   interval: duration({ min: 100, max: dayMs }).default(60_000),
   batchSize: count(1, 5_000).default(500),
+  inboxTable: tableOption,
   controlPool: count(1, 100).default(2),
 });
 

@@ -8,16 +8,18 @@ import type { RunBox } from './run-box.js';
  */
 export async function archiveMessages(
   tx: ControlConnection,
-  { table, archive, columns }: RunBox,
+  { table, archive, columns, column }: RunBox,
   ids: readonly string[],
   reason: string,
   runId: string | null,
 ): Promise<void> {
   if (ids.length === 0) return;
-  const list = columns.map((column) => `\`${column}\``).join(', ');
+  const ours = columns.map((name) => `\`${name}\``).join(', ');
+  const theirs = columns.map((name) => `m.${column(name)}`).join(', ');
+  const id = `m.${column('id')}`;
   await tx.query(
-    `INSERT INTO ${archive} (id, ${list}, archived_at, reason, run_id)
-     SELECT id, ${list}, UTC_TIMESTAMP(3), ?, ? FROM ${table} WHERE id IN (${ids.map(() => '?').join(', ')}) ORDER BY id`,
+    `INSERT INTO ${archive} (id, ${ours}, archived_at, reason, run_id)
+     SELECT ${id}, ${theirs}, UTC_TIMESTAMP(3), ?, ? FROM ${table} m WHERE ${id} IN (${ids.map(() => '?').join(', ')}) ORDER BY ${id}`,
     [[...reason].slice(0, 500).join(''), runId, ...ids],
   );
 }

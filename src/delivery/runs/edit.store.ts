@@ -1,7 +1,7 @@
 import type { ControlConnection, Row } from '../../database/index.js';
 import { EditRefusedError } from '../../errors/edit-refused.error.js';
 import { archiveMessages } from './archive.store.js';
-import type { RunBox } from './run-box.js';
+import { type RunBox, unitColumnsOf } from './run-box.js';
 
 /** A new body for a message that ended. */
 export interface Edit {
@@ -23,14 +23,14 @@ export interface Edit {
 export async function replaceMessage(tx: ControlConnection, box: RunBox, edit: Edit, runId: string): Promise<string> {
   const old = await lockEnded(tx, box, edit);
   await archiveMessages(tx, box, [edit.id], `edit: ${edit.reason}`, runId);
-  await tx.query(`DELETE FROM ${box.table} WHERE id = ?`, [edit.id]);
+  await tx.query(`DELETE FROM ${box.table} WHERE ${box.column('id')} = ?`, [edit.id]);
   return insertFromArchive(tx, box, edit, { runId, unit: box.unitOf(old) });
 }
 
 /** With its row locked nobody replays or edits it meanwhile. */
 async function lockEnded(tx: ControlConnection, box: RunBox, { id, maxReplays }: Edit): Promise<Row> {
   const [row] = await tx.queryRows<Row & { status: string; replays: number }>(
-    `SELECT m.status, m.replay_count AS replays, ${box.unitColumns.map((column) => `m.${column}`).join(', ')}
+    box.mapped`SELECT m.status AS status, m.replay_count AS replays, ${unitColumnsOf(box)}
        FROM ${box.table} m WHERE m.id = ? FOR UPDATE`,
     [id],
   );
@@ -53,7 +53,7 @@ async function insertFromArchive(
   const names = ['status', 'next_attempt_at', 'replay_count', 'replay_of', box.receivedAt, 'updated_at'];
   const columns = [...kept, bodyColumn, box.open, ...Object.keys(own), ...names];
   const { insertId } = await tx.query(
-    `INSERT INTO ${box.table} (${columns.join(', ')})
+    `INSERT INTO ${box.table} (${columns.map(box.column).join(', ')})
      SELECT ${[...kept, '?', '?', ...Object.keys(own).map(() => '?')].join(', ')},
             'pending', UTC_TIMESTAMP(3), replay_count + 1, id, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3)
        FROM ${box.archive} WHERE id = ? AND run_id = ?`,

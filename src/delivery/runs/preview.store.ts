@@ -39,8 +39,8 @@ export async function previewOf(
   const { table, receivedAt, filters } = box;
   const rows = await pool.withConnection((connection) =>
     connection.queryRows<PreviewRow>(
-      `SELECT CAST(m.id AS CHAR) AS id, m.${filters.type ?? filters.topic} AS kind, m.error_kind AS error,
-              CAST(m.${receivedAt} AS CHAR) AS received
+      box.mapped`SELECT CAST(m.id AS CHAR) AS id, m.${box.column(filters.type ?? filters.topic ?? '')} AS kind, m.error_kind AS error,
+              CAST(m.${box.column(receivedAt)} AS CHAR) AS received
          FROM ${table} m FORCE INDEX (${index}) WHERE ${sql} ORDER BY m.id LIMIT ${Math.trunc(countTo) + 1}`,
       values,
     ),

@@ -2,9 +2,14 @@ import { v7 as uuidv7 } from 'uuid';
 import type { Row } from '../../database/index.js';
 import { entityHash } from '../../message/entity-hash.js';
 import { orderUnit } from '../../message/order-unit.js';
+import { quoteIdentifier } from '../box-table.js';
+import { type MappedColumns, type MessageTable, messageTable } from '../mapped-columns.js';
 
-/** What runs must know of a box: which columns a message is chosen by, and how it is made due again. */
-export interface RunBox {
+/**
+ * What runs must know of a box: which columns a message is chosen by, and how it is made due again. Columns are given by our
+ * names; those of an adopted table are put in with `column` and `mapped`. The archive has our names always.
+ */
+export interface RunBox extends MappedColumns {
   readonly name: 'inbox' | 'outbox';
   readonly table: string;
   readonly archive: string;
@@ -87,28 +92,35 @@ const outboxColumns = [
   'sent_at',
 ] as const;
 
-export const inboxRunBox: RunBox = {
-  name: 'inbox',
-  table: '`inbox_message`',
-  archive: '`inbox_message_archive`',
-  columns: inboxColumns,
-  claimIndex: 'inbox_claim',
-  statuses: ['failed', 'success'],
-  filters: { source: 'source', type: 'type', key: 'entity_key' },
-  receivedAt: 'received_at',
-  finishedAt: 'finished_at',
-  cleared: ['finished_at'],
-  open: 'open_entity',
-  unitColumns: ['source', 'entity_key'],
-  unitOf: ({ source, entity_key: key }) => (Buffer.isBuffer(key) ? entityHash(String(source), key) : null),
-  copy: {
-    kept: ['source', 'type', 'dedup_key', 'entity_key', 'lane', 'headers', 'content_type'],
-    body: 'body',
-    fresh: () => ({}),
-  },
-};
+export function inboxRunBoxOf(table: MessageTable): RunBox {
+  return {
+    name: 'inbox',
+    table: quoteIdentifier(table.name),
+    column: table.column,
+    mapped: table.mapped,
+    archive: '`inbox_message_archive`',
+    columns: inboxColumns,
+    claimIndex: 'inbox_claim',
+    statuses: ['failed', 'success'],
+    filters: { source: 'source', type: 'type', key: 'entity_key' },
+    receivedAt: 'received_at',
+    finishedAt: 'finished_at',
+    cleared: ['finished_at'],
+    open: 'open_entity',
+    unitColumns: ['source', 'entity_key'],
+    unitOf: ({ source, entity_key: key }) => (Buffer.isBuffer(key) ? entityHash(String(source), key) : null),
+    copy: {
+      kept: ['source', 'type', 'dedup_key', 'entity_key', 'lane', 'headers', 'content_type'],
+      body: 'body',
+      fresh: () => ({}),
+    },
+  };
+}
+
+export const inboxRunBox: RunBox = inboxRunBoxOf(messageTable('inbox_message'));
 
 export const outboxRunBox: RunBox = {
+  ...messageTable('outbox_message'),
   name: 'outbox',
   table: '`outbox_message`',
   archive: '`outbox_message_archive`',
@@ -133,3 +145,8 @@ export const outboxRunBox: RunBox = {
     fresh: () => ({ message_id: uuidv7() }),
   },
 };
+
+/** The columns that the hash of the order unit is made of, as a SELECT list over alias `m`. */
+export function unitColumnsOf({ unitColumns, column }: RunBox): string {
+  return unitColumns.map((name) => `m.${column(name)} AS ${name}`).join(', ');
+}

@@ -2,7 +2,7 @@ import type { ControlConnection, ControlPool, Row } from '../../database/index.j
 import { entityHash } from '../../message/entity-hash.js';
 import { archiveMessages } from './archive.store.js';
 import type { ItemOutcome, Run, RunStep } from './run.js';
-import type { RunBox } from './run-box.js';
+import { type RunBox, unitColumnsOf } from './run-box.js';
 
 interface MovedRow extends Row {
   readonly id: string;
@@ -93,12 +93,12 @@ async function move(tx: ControlConnection, box: RunBox, run: Run, ids: readonly 
  * The messages as they are now: whoever was changing one has committed.
  * Locks: the rows, in order of their primary key.
  */
-function lock(tx: ControlConnection, { table, open, unitColumns }: RunBox, run: Run, ids: readonly string[]) {
+function lock(tx: ControlConnection, box: RunBox, run: Run, ids: readonly string[]) {
   return tx.queryRows<MovedRow>(
-    `SELECT CAST(m.id AS CHAR) AS id, m.status, m.replay_count AS replays, CAST(m.${open} AS CHAR) AS open,
-            CAST(m.sequence AS CHAR) AS sequence, ${unitColumns.map((column) => `m.${column}`).join(', ')},
+    box.mapped`SELECT CAST(m.id AS CHAR) AS id, m.status AS status, m.replay_count AS replays, CAST(m.${box.column(box.open)} AS CHAR) AS open,
+            CAST(m.sequence AS CHAR) AS sequence, ${unitColumnsOf(box)},
             (SELECT r.max_replays FROM replay_run r WHERE r.id = ?) AS max
-       FROM ${table} m WHERE m.id IN (${places(ids)}) ORDER BY m.id FOR UPDATE`,
+       FROM ${box.table} m WHERE m.id IN (${places(ids)}) ORDER BY m.id FOR UPDATE`,
     [run.id, ...ids],
   );
 }
@@ -121,12 +121,12 @@ async function requeue(tx: ControlConnection, box: RunBox, run: Run, row: MovedR
   const { table, open, cleared } = box;
   const ownUnit = run.keepOrder && row.sequence === null ? unitOfRun(run) : null;
   await tx.query(
-    `UPDATE ${table} FORCE INDEX (PRIMARY)
-        SET status = 'pending', attempts = 0, next_attempt_at = UTC_TIMESTAMP(3), ${open} = ?,
-            ${cleared.map((column) => `${column} = NULL`).join(', ')}, error_kind = NULL, error_message = NULL,
-            replay_count = replay_count + 1, claim_token = NULL, claimed_by = NULL, claimed_until = NULL,
-            updated_at = UTC_TIMESTAMP(3)
-      WHERE id = ? AND status = ?`,
+    box.mapped`UPDATE ${table} m FORCE INDEX (PRIMARY)
+        SET m.status = 'pending', m.attempts = 0, m.next_attempt_at = UTC_TIMESTAMP(3), m.${box.column(open)} = ?,
+            ${cleared.map((name) => `m.${box.column(name)} = NULL`).join(', ')}, m.error_kind = NULL, m.error_message = NULL,
+            m.replay_count = m.replay_count + 1, m.claim_token = NULL, m.claimed_by = NULL, m.claimed_until = NULL,
+            m.updated_at = UTC_TIMESTAMP(3)
+      WHERE m.id = ? AND m.status = ?`,
     [box.unitOf(row) ?? ownUnit, row.id, row.status],
   );
 }
@@ -137,10 +137,10 @@ function unitOfRun({ id }: Run): string {
 }
 
 /** Locks: nothing new; by primary key, in order. */
-async function remove(tx: ControlConnection, { table }: RunBox, rows: readonly MovedRow[]): Promise<void> {
+async function remove(tx: ControlConnection, { table, column }: RunBox, rows: readonly MovedRow[]): Promise<void> {
   if (rows.length === 0) return;
   await tx.query(
-    `DELETE FROM ${table} WHERE id IN (${places(rows)}) ORDER BY id`,
+    `DELETE FROM ${table} WHERE ${column('id')} IN (${places(rows)}) ORDER BY ${column('id')}`,
     rows.map(({ id }) => id),
   );
 }

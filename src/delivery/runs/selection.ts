@@ -58,7 +58,7 @@ export function conditionOf(selection: Selection, box: RunBox): Condition {
     throw new InvalidSelectionError('status', `write one of ${box.statuses.join(', ')}`);
   const parts = Object.entries(rest).map(([name, value]) => partOf(name, value, box));
   return {
-    sql: ['m.status = ?', ...parts.map(({ sql }) => sql)].join(' AND '),
+    sql: [box.mapped`m.status = ?`, ...parts.map(({ sql }) => sql)].join(' AND '),
     values: [status, ...parts.flatMap(({ values }) => values)],
     // Few have failed, so they are found by their status; of the others the table is read in its own order.
     index: rest.ids !== undefined || status !== box.statuses[0] ? 'PRIMARY' : box.claimIndex,
@@ -67,28 +67,28 @@ export function conditionOf(selection: Selection, box: RunBox): Condition {
 
 function partOf(name: string, value: unknown, box: RunBox): Pick<Condition, 'sql' | 'values'> {
   const column = Object.hasOwn(box.filters, name) ? box.filters[name] : undefined;
-  if (column !== undefined) return { sql: `m.${column} = ?`, values: [Buffer.from(text(name, value))] };
+  if (column !== undefined) return { sql: `m.${box.column(column)} = ?`, values: [Buffer.from(text(name, value))] };
   switch (name) {
     case 'ids': {
       const ids = idsOf(value);
-      return { sql: `m.id IN (${ids.map(() => '?').join(', ')})`, values: ids };
+      return { sql: box.mapped`m.id IN (${ids.map(() => '?').join(', ')})`, values: ids };
     }
     case 'errorKind':
-      return { sql: 'm.error_kind = ?', values: [text(name, value)] };
+      return { sql: box.mapped`m.error_kind = ?`, values: [text(name, value)] };
     case 'errorContains':
-      return { sql: 'LOCATE(?, m.error_message) > 0', values: [text(name, value)] };
+      return { sql: box.mapped`LOCATE(?, m.error_message) > 0`, values: [text(name, value)] };
     case 'attemptsAtLeast':
       if (!Number.isInteger(value) || Number(value) < 0)
         throw new InvalidSelectionError(name, 'write a whole number of at least 0');
-      return { sql: 'm.attempts >= ?', values: [value] };
+      return { sql: box.mapped`m.attempts >= ?`, values: [value] };
     case 'receivedFrom':
-      return { sql: `m.${box.receivedAt} >= ?`, values: [instant(name, value)] };
+      return { sql: `m.${box.column(box.receivedAt)} >= ?`, values: [instant(name, value)] };
     case 'receivedTo':
-      return { sql: `m.${box.receivedAt} < ?`, values: [instant(name, value)] };
+      return { sql: `m.${box.column(box.receivedAt)} < ?`, values: [instant(name, value)] };
     case 'failedFrom':
-      return { sql: `m.${box.finishedAt} >= ?`, values: [instant(name, value)] };
+      return { sql: `m.${box.column(box.finishedAt)} >= ?`, values: [instant(name, value)] };
     case 'failedTo':
-      return { sql: `m.${box.finishedAt} < ?`, values: [instant(name, value)] };
+      return { sql: `m.${box.column(box.finishedAt)} < ?`, values: [instant(name, value)] };
     default:
       throw new InvalidSelectionError(name, `the ${box.name} has no such filter`);
   }

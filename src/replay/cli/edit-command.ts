@@ -29,12 +29,13 @@ export function addEditCommand(program: Command): void {
     .action((id: string, _flags: unknown, command: Command) => edit(id, command.optsWithGlobals<EditFlags>()));
 }
 
-async function edit(id: string, { url, json, box, bodyFile, reason, actor, yes }: EditFlags): Promise<void> {
+async function edit(id: string, flags: EditFlags): Promise<void> {
+  const { json, box, bodyFile, reason, actor, yes } = flags;
   if (bodyFile === undefined) throw new UsageError('--body-file: write the path of a file with the whole new body');
   const body = await readFile(bodyFile).catch((error: Error) => {
     throw new UsageError(`--body-file: ${error.message}`);
   });
-  await withSession(url, async ({ replay }) => {
+  await withSession(flags, async ({ replay }) => {
     if (yes) {
       if (reason === undefined) throw new UsageError('--reason: write why, for the record');
       const edited = await replay.edit(id, { box, body, reason, actor });

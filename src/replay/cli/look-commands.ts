@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { Row } from '../../database/index.js';
-import { inboxRunBox, outboxRunBox } from '../../delivery/runs/index.js';
+import { outboxRunBox } from '../../delivery/runs/index.js';
 import { NotThereError } from './exit-codes.js';
 import { fields, say, table } from './print.js';
 import { addSelectionFlags, type SelectionFlags, selectionOf, wholeNumber } from './selection-flags.js';
@@ -27,7 +27,7 @@ export function addLookCommands(program: Command): void {
     .option('--limit <count>', 'at most 200', wholeNumber, 50)
     .action((_flags: unknown, command: Command) => {
       const flags = command.optsWithGlobals<LookFlags>();
-      return withSession(flags.url, (session) => failed(session, flags));
+      return withSession(flags, (session) => failed(session, flags));
     });
   program
     .command('show')
@@ -36,7 +36,7 @@ export function addLookCommands(program: Command): void {
     .option('--box <box>', 'which box', 'inbox')
     .action((id: string, _flags: unknown, command: Command) => {
       const flags = command.optsWithGlobals<LookFlags>();
-      return withSession(flags.url, async ({ replay }) => {
+      return withSession(flags, async ({ replay }) => {
         const message = await replay.message(id, flags.box);
         if (!message) throw new NotThereError(`there is no message ${id}`);
         say(flags.json, message, fields(message));
@@ -47,7 +47,7 @@ export function addLookCommands(program: Command): void {
     .description(`messages by status, counted up to ${countTo}`)
     .action((_flags: unknown, command: Command) => {
       const flags = command.optsWithGlobals<LookFlags>();
-      return withSession(flags.url, (session) => stats(session, flags.json));
+      return withSession(flags, (session) => stats(session, flags.json));
     });
 }
 
@@ -67,12 +67,12 @@ async function failed({ replay }: Session, flags: LookFlags): Promise<void> {
   );
 }
 
-async function stats({ pool }: Session, json: boolean | undefined): Promise<void> {
+async function stats({ pool, inbox }: Session, json: boolean | undefined): Promise<void> {
   const counts: { box: string; status: string; count: number; more: boolean }[] = [];
-  for (const { name, table: messages, claimIndex } of [inboxRunBox, outboxRunBox]) {
+  for (const { name, table: messages, claimIndex, mapped } of [inbox, outboxRunBox]) {
     for (const status of statuses[name]) {
       const [row] = await pool.rows<Row & { n: string }>(
-        `SELECT CAST(COUNT(*) AS CHAR) AS n FROM (SELECT 1 AS one FROM ${messages} m FORCE INDEX (${claimIndex})
+        mapped`SELECT CAST(COUNT(*) AS CHAR) AS n FROM (SELECT 1 AS one FROM ${messages} m FORCE INDEX (${claimIndex})
           WHERE m.status = ? LIMIT ${countTo + 1}) AS some`,
         [status],
       );

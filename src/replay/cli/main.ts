@@ -13,6 +13,10 @@ for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop
 const program = new Command('mailroom')
   .description('See what failed, run it again, and keep a record. Without --yes nothing is changed.')
   .option('--url <url>', 'mysql://user:password@host:3306/database; default: the variable DATABASE_URL')
+  .option(
+    '--inbox-table <table>',
+    'an adopted table: its name, or JSON as in inbox.table; default: MAILROOM_INBOX_TABLE',
+  )
   .option('--json', 'results as JSON on standard output')
   .addHelpText(
     'after',

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { parseDuration } from '../../config/index.js';
 import { pause } from '../../delivery/pause.js';
-import { inboxRunBox, outboxRunBox } from '../../delivery/runs/index.js';
+import { outboxRunBox } from '../../delivery/runs/index.js';
 import { MessagePurge } from '../../retention/message-purge.store.js';
 import { BatchPace } from '../../schedule/batch-pace.js';
 import { UsageError } from './exit-codes.js';
@@ -20,10 +20,10 @@ interface PurgeFlags {
 }
 
 const kinds = [
-  { box: inboxRunBox, status: 'success' },
-  { box: outboxRunBox, status: 'sent' },
-  { box: inboxRunBox, status: 'failed' },
-  { box: outboxRunBox, status: 'dead' },
+  { of: 'inbox', status: 'success' },
+  { of: 'outbox', status: 'sent' },
+  { of: 'inbox', status: 'failed' },
+  { of: 'outbox', status: 'dead' },
 ] as const;
 const countTo = 100_000;
 
@@ -40,16 +40,16 @@ export function addPurgeCommand(program: Command, signal: AbortSignal): void {
     .option('--yes', 'do it; without it nothing is changed')
     .action((_flags: unknown, command: Command) => {
       const flags = command.optsWithGlobals<PurgeFlags>();
-      return withSession(flags.url, (session) => purge(session, flags, signal));
+      return withSession(flags, (session) => purge(session, flags, signal));
     });
 }
 
-async function purge({ pool }: Session, flags: PurgeFlags, signal: AbortSignal): Promise<void> {
-  const purges = kinds.flatMap(({ box, status }) => {
+async function purge({ pool, inbox }: Session, flags: PurgeFlags, signal: AbortSignal): Promise<void> {
+  const purges = kinds.flatMap(({ of, status }) => {
     const age = flags[status];
     if (age === undefined) return [];
     const rule = { status, olderThanMs: parseDuration(age, `--${status}`), archive: flags.archive === true };
-    return [new MessagePurge(pool, box, rule)];
+    return [new MessagePurge(pool, of === 'inbox' ? inbox : outboxRunBox, rule)];
   });
   if (purges.length === 0) throw new UsageError('name a status and an age, such as --success 7d');
   const rows: { table: string; rows: number; more: boolean }[] = [];

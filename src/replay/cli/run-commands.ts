@@ -39,7 +39,7 @@ export function addStartCommand(
     .option('--yes', 'do it; without it nothing is changed')
     .action((_flags: unknown, command: Command) => {
       const flags = command.optsWithGlobals<StartFlags>();
-      return withSession(flags.url, (session) => start(session, action, flags, signal));
+      return withSession(flags, (session) => start(session, action, flags, signal));
     });
 }
 
@@ -56,7 +56,7 @@ export function addRunCommands(program: Command, signal: AbortSignal): void {
     .option('--limit <count>', 'at most 200', wholeNumber, 50)
     .action((id: string | undefined, _flags: unknown, command: Command) => {
       const flags = command.optsWithGlobals<RunsFlags>();
-      return withSession(flags.url, (session) => (id === undefined ? list(session, flags) : one(session, id, flags)));
+      return withSession(flags, (session) => (id === undefined ? list(session, flags) : one(session, id, flags)));
     });
   program
     .command('cancel')
@@ -65,7 +65,7 @@ export function addRunCommands(program: Command, signal: AbortSignal): void {
     .option('--yes', 'do it; without it nothing is changed')
     .action((id: string, _flags: unknown, command: Command) => {
       const flags = command.optsWithGlobals<Common & { yes?: boolean }>();
-      return withSession(flags.url, async (session) => {
+      return withSession(flags, async (session) => {
         const run = await existing(session, id);
         if (!flags.yes) return say(flags.json, { dryRun: true, run }, `${fields(run)}\n\n${unchanged}`);
         const cancelled = await session.replay.cancel(id);
@@ -80,7 +80,7 @@ export function addRunCommands(program: Command, signal: AbortSignal): void {
     .option('--yes', 'do it; without it nothing is changed')
     .action((id: string, _flags: unknown, command: Command) => {
       const flags = command.optsWithGlobals<Common & { yes?: boolean; detach?: boolean }>();
-      return withSession(flags.url, async (session) => {
+      return withSession(flags, async (session) => {
         const run = await existing(session, id);
         if (!flags.yes) return say(flags.json, { dryRun: true, run }, `${fields(run)}\n\n${unchanged}`);
         if (run.state === 'done') throw new UsageError(`run ${id} is done`);

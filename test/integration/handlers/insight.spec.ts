@@ -115,7 +115,7 @@ describe('stats', () => {
     const pool = new NotingPool(dataSource, { size: 1 });
     const connection = await createConnection(database.url);
     try {
-      const stored = new InboxStatsStore(pool, inboxTable('inbox_message'));
+      const stored = new InboxStatsStore(pool, inboxTable());
       await stored.counts();
       await stored.lanes();
       const looks = pool.statements.filter(({ sql }) => /inbox_message/.test(sql));

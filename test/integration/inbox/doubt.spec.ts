@@ -95,7 +95,7 @@ test('a follower that steps aside while its head finishes comes back at once', a
     }
     const [head] = await database.query<{ id: number }>("SELECT id FROM inbox_message WHERE status = 'success'");
     // Read while the head was still open; by now it is finished, and has already looked for followers.
-    await new EntityOrderStore(pool, inboxTable('inbox_message')).stepAside('7', String(head?.id));
+    await new EntityOrderStore(pool, inboxTable()).stepAside('7', String(head?.id));
     expect(await database.query("SELECT COUNT(*) AS n FROM inbox_message WHERE status = 'pending'")).toEqual([
       { n: 2 },
     ]);

@@ -15,7 +15,7 @@ beforeAll(async () => {
   database = await migrated(await createTestDatabase('lane_recovery'));
   dataSource = await new DataSource(database.options).initialize();
   pool = new ControlPool(dataSource, { size: 2 });
-  store = new RecoveryStore(pool, inboxTable('inbox_message'), { maxRetryOf: () => 3, parksOn: () => false });
+  store = new RecoveryStore(pool, inboxTable(), { maxRetryOf: () => 3, parksOn: () => false });
 });
 afterEach(async () => {
   for (const runner of foreign.splice(0)) {

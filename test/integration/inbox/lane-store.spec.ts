@@ -16,7 +16,7 @@ beforeAll(async () => {
   database = await migrated(await createTestDatabase('lane_store'));
   dataSource = await new DataSource(database.options).initialize();
   pool = new ControlPool(dataSource, { size: 2 });
-  store = new LaneStore(pool, inboxTable('inbox_message'));
+  store = new LaneStore(pool, inboxTable());
 });
 beforeEach(async () => {
   await database.query('DELETE FROM inbox_message');

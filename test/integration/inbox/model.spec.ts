@@ -16,7 +16,7 @@ const runs = Number(process.env.MODEL_RUNS ?? 60);
 const maxRetry = 2;
 const lane = 'model:lane:0';
 const past = "'2001-01-01 00:00:00'";
-const table = inboxTable('inbox_message');
+const table = inboxTable();
 
 let database: TestDatabase;
 let dataSource: DataSource;

@@ -23,7 +23,7 @@ const batch = 50;
 let database: TestDatabase;
 let watch: PlanWatch;
 let pool: NotingPool;
-const table = inboxTable('inbox_message');
+const table = inboxTable();
 
 beforeAll(async () => {
   database = await migrated(await createTestDatabase('plans'));

@@ -19,7 +19,7 @@ beforeAll(async () => {
   dataSource = await new DataSource(database.options).initialize();
   pool = new ControlPool(dataSource, { size: 2 });
   const rule = { types: new Set(['e', 'f']), windowMs: 10_000 };
-  store = new ReorderStore(pool, inboxTable('inbox_message'), () => rule);
+  store = new ReorderStore(pool, inboxTable(), () => rule);
 });
 afterEach(async () => {
   await Promise.all(running.splice(0).map((app) => app.close()));

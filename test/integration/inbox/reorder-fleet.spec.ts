@@ -178,7 +178,7 @@ describe('with twenty thousand messages of one entity', () => {
     }
     const pool = new NotingPool(dataSource, { size: 2 });
     try {
-      const store = new ReorderStore(pool, inboxTable('inbox_message'), () => ({
+      const store = new ReorderStore(pool, inboxTable(), () => ({
         types: new Set(['step']),
         windowMs: 1_000,
       }));
@@ -193,7 +193,7 @@ describe('with twenty thousand messages of one entity', () => {
       await database.query(look?.sql ?? '', look?.values);
       const read = await database.query<{ Value: string }>("SHOW SESSION STATUS LIKE 'Handler_read%'");
       expect(read.reduce((sum, { Value }) => sum + Number(Value), 0)).toBeLessThanOrEqual(410);
-      expect(new EntityOrderStore(pool, inboxTable('inbox_message')).reorder).toBeNull();
+      expect(new EntityOrderStore(pool, inboxTable()).reorder).toBeNull();
     } finally {
       await pool.close();
       await dataSource.destroy();

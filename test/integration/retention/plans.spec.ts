@@ -98,6 +98,7 @@ test.each([false, true])(
       processed: 7 * dayMs,
       orderKeys: 7 * dayMs,
       archive,
+      inboxTable: { name: 'inbox_message', columns: {} },
     } as Parameters<typeof purgeJobs>[1]);
     const purged: Record<string, number> = {};
     for (const job of jobs) {
