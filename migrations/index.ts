@@ -6,11 +6,14 @@
  * - run them with the TypeORM CLI in a deploy step, or
  * - with `runMigrationsExclusively(dataSource)` when the instances migrate at their start.
  *
+ * A table that you have already becomes the inbox with `adoptTable`.
+ *
  * A released migration is never edited. They import nothing from the library, so nothing can change under them.
  */
 import type { MigrationInterface } from 'typeorm';
 import { CreateMailroomTables1764547200000 } from './1764547200000-create-mailroom-tables.js';
 
+export { type Adoption, type AdoptTableOptions, adoptTable } from './adopt/adopt-table.js';
 export { runMigrationsExclusively } from './run-migrations.js';
 export { CreateMailroomTables1764547200000 };
 
