@@ -12,10 +12,17 @@
  */
 import type { MigrationInterface } from 'typeorm';
 import { CreateMailroomTables1764547200000 } from './1764547200000-create-mailroom-tables.js';
+import { SET_SCHEMA_VERSION, TABLES } from './1764547200000-tables.js';
 
 export { type Adoption, type AdoptTableOptions, adoptTable } from './adopt/adopt-table.js';
+export { type AdoptionState, adoptionSql, adoptionState } from './adopt/adoption-sql.js';
 export { runMigrationsExclusively } from './run-migrations.js';
 export { CreateMailroomTables1764547200000 };
+
+/** Their statements, for a tool of your own. */
+export function mailroomMigrationsSql(): string[] {
+  return [...TABLES.map(({ create }) => create.trim()), SET_SCHEMA_VERSION.trim()];
+}
 
 /** All migrations of mailroom, oldest first, for the `migrations` option of a data source. */
 export function mailroomMigrations(): (new () => MigrationInterface)[] {

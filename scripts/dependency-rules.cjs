@@ -47,7 +47,11 @@ const arrows = Object.entries(layers).map(([folder, allowed]) => ({
   comment: `src/${folder} may import only ${[folder, ...allowed].join(', ')}`,
   severity: 'error',
   from: { path: `^src/${folder}/` },
-  to: { path: '^(src|migrations)/', pathNot: `^src/(${[folder, ...allowed].join('|')})/` },
+  // The command line of replay runs migrations, too.
+  to: {
+    path: '^(src|migrations)/',
+    pathNot: `^src/(${[folder, ...allowed].join('|')})/${folder === 'replay' ? '|^migrations/index\\.ts$' : ''}`,
+  },
 }));
 
 module.exports = {

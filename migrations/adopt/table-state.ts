@@ -1,5 +1,10 @@
-import type { QueryRunner } from 'typeorm';
 import { ADOPTED_COLUMNS, ADOPTED_INDEXES, type AdoptedColumnName, COLUMN_MARK } from './adopted-columns.js';
+
+/** Asks the database; a query runner of TypeORM does. */
+export interface Queries {
+  // biome-ignore lint/suspicious/noExplicitAny: as TypeORM declares it
+  query(sql: string, values?: any[]): Promise<any>;
+}
 
 /** Which table, and what it calls the columns. */
 export interface AdoptedTable {
@@ -33,7 +38,7 @@ export function nameOf({ columns }: AdoptedTable, column: AdoptedColumnName): st
 }
 
 /** @throws Error when the table is not there, or is none that can be adopted */
-export async function readTable(queryRunner: QueryRunner, adopted: AdoptedTable): Promise<TableState> {
+export async function readTable(queryRunner: Queries, adopted: AdoptedTable): Promise<TableState> {
   const { table } = adopted;
   const [found] = (await queryRunner.query(
     `SELECT t.engine AS engine FROM information_schema.tables t WHERE t.table_schema = DATABASE() AND t.table_name = ?`,

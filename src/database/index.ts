@@ -16,4 +16,6 @@ export * from './database-error.js';
 export { destroyConnection } from './destroy-connection.js';
 export { type Dialect, detectDialect, dialectOf, unsupportedServer } from './dialect.js';
 export { PacketLimit } from './packet-limit.js';
+export { migrateUp, passSchemaGate, type SchemaReader, schemaProblems, schemaVersionOf } from './schema-gate.js';
 export * from './server-status.js';
+export { inboxNeed, outboxNeed, schemaVersion, sharedNeeds, type TableNeed } from './table-needs.js';

@@ -51,6 +51,7 @@ export { EntityOrderStore, type SweepPosition } from './entity-order.store.js';
 export { GroupLockStore } from './group-lock.store.js';
 export { HandlerSession } from './handler-session.js';
 export { HandlerTransaction } from './handler-transaction.js';
+export { inboxNeeds } from './inbox-needs.js';
 export { LaneStore } from './lane.store.js';
 export { LaneBatchStore } from './lane-batch.store.js';
 export { LaneCompletion } from './lane-completion.js';

@@ -12,5 +12,6 @@ export { MailroomError } from './mailroom.error.js';
 export { OverlappingRunError } from './overlapping-run.error.js';
 export { PermanentFailureError } from './permanent-failure.error.js';
 export { RetryAfterError } from './retry-after.error.js';
+export { SchemaMismatchError } from './schema-mismatch.error.js';
 export { TransactionDoomedError } from './transaction-doomed.error.js';
 export { TransactionRequiredError } from './transaction-required.error.js';

@@ -8,8 +8,10 @@ import {
 import type { HttpAdapterHost } from '@nestjs/core';
 import { unsupportedServer } from '../database/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import { SchemaMismatchError } from '../errors/schema-mismatch.error.js';
 import type { InboxParts } from './build-inbox.js';
 import type { HandlerExplorer } from './handler-explorer.js';
+import { checkInboxSchema } from './inbox-schema.js';
 import { cannotMount, mountWebhooks } from './mount-webhooks.js';
 import { packetProblems } from './packet-check.js';
 
@@ -90,12 +92,18 @@ export class InboxLifecycle
     try {
       const problem = unsupportedServer(await this.parts.dialect());
       if (problem) throw new InvalidOptionsError('dataSource', undefined, problem);
+      const { options } = this.parts;
+      for (const warning of await checkInboxSchema(this.parts.pool, options.table, options.enabled))
+        this.logger.warn(warning);
       const packetLimit = await this.parts.packet.ask();
       if (packetLimit === null) return;
       for (const warning of packetProblems(this.parts.options, packetLimit)) this.logger.warn(warning);
     } catch (error) {
-      if (error instanceof InvalidOptionsError) throw error;
-      this.logger.warn({ msg: 'the database could not be asked for its version', error: (error as Error).message });
+      if (error instanceof InvalidOptionsError || error instanceof SchemaMismatchError) throw error;
+      this.logger.warn({
+        msg: 'the database could not be asked for its version and its tables',
+        error: (error as Error).message,
+      });
     }
   }
 }

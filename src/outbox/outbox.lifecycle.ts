@@ -6,10 +6,14 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import type { DiscoveryService, MetadataScanner } from '@nestjs/core';
-import { detectDialect, unsupportedServer } from '../database/index.js';
+import { detectDialect, outboxNeed, passSchemaGate, sharedNeeds, unsupportedServer } from '../database/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import { SchemaMismatchError } from '../errors/schema-mismatch.error.js';
 import type { OutboxParts } from './build-outbox.js';
 import { exploreOutboxHandlers } from './handler-explorer.js';
+
+/** Tables that enqueueing and sending take for granted. */
+const needs = [outboxNeed, sharedNeeds.receiver, sharedNeeds.orderKey, sharedNeeds.processed, sharedNeeds.setting];
 
 /** Starts and stops the relay with the application. Everything of ours ends before TypeORM closes. */
 export class OutboxLifecycle
@@ -35,9 +39,13 @@ export class OutboxLifecycle
     try {
       const problem = unsupportedServer(await detectDialect(this.parts.pool));
       if (problem) throw new InvalidOptionsError('dataSource', undefined, problem);
+      for (const warning of await passSchemaGate(this.parts.pool, needs)) this.logger.warn(warning);
     } catch (error) {
-      if (error instanceof InvalidOptionsError) throw error;
-      this.logger.warn({ msg: 'the database could not be asked for its version', error: (error as Error).message });
+      if (error instanceof InvalidOptionsError || error instanceof SchemaMismatchError) throw error;
+      this.logger.warn({
+        msg: 'the database could not be asked for its version and its tables',
+        error: (error as Error).message,
+      });
     }
   }
 

@@ -1,5 +1,6 @@
 /** What people do to messages, with a record: chosen, written down, moved in small transactions, counted. */
 
+export { inboxNeeds } from '../inbox-needs.js';
 export { type InboxTableOption, tableOf, tableOption } from '../table-option.js';
 export { archiveMessages } from './archive.store.js';
 export type { Preview } from './preview.store.js';

@@ -1,5 +1,6 @@
 import { EditRefusedError } from '../../errors/edit-refused.error.js';
 import { OverlappingRunError } from '../../errors/overlapping-run.error.js';
+import { SchemaMismatchError } from '../../errors/schema-mismatch.error.js';
 
 /** How the command line ends, for scripts. */
 export const exitCodes = {
@@ -14,6 +15,8 @@ export const exitCodes = {
   missing: 4,
   /** The run ended before it had done all of its messages. */
   cancelled: 5,
+  /** The tables are not those that this release works with. */
+  schema: 6,
 } as const;
 
 /** There is none of that id. */
@@ -25,6 +28,7 @@ export class UsageError extends Error {}
 export function exitCodeOf(error: unknown): number {
   if (error instanceof OverlappingRunError) return exitCodes.overlap;
   if (error instanceof NotThereError) return exitCodes.missing;
+  if (error instanceof SchemaMismatchError) return exitCodes.schema;
   if (error instanceof UsageError) return exitCodes.usage;
   if (error instanceof EditRefusedError) return error.problem === 'not-there' ? exitCodes.missing : exitCodes.usage;
   const { code } = error as { readonly code?: unknown };

@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { addEditCommand } from './edit-command.js';
 import { exitCodeOf, exitCodes } from './exit-codes.js';
 import { addLookCommands } from './look-commands.js';
+import { addMigrateCommands } from './migrate-commands.js';
 import { addPurgeCommand } from './purge-command.js';
 import { addRunCommands, addStartCommand } from './run-commands.js';
 
@@ -21,7 +22,7 @@ const program = new Command('mailroom')
   .addHelpText(
     'after',
     `
-Ends with 0 done, 1 failed, 2 wrong use, 3 overlapping run, 4 no such message or run, 5 run cancelled or left.`,
+Ends with 0 done, 1 failed, 2 wrong use, 3 overlapping run, 4 no such message or run, 5 run cancelled or left, 6 tables that do not fit.`,
   )
   .exitOverride();
 
@@ -31,7 +32,8 @@ addStartCommand(program, 'discard', 'takes messages out, into the archive, as a 
 addEditCommand(program);
 addRunCommands(program, stopping.signal);
 addPurgeCommand(program, stopping.signal);
-for (const command of program.commands) command.exitOverride();
+addMigrateCommands(program);
+for (const command of program.commands.flatMap((one) => [one, ...one.commands])) command.exitOverride();
 
 try {
   await program.parseAsync();
