@@ -70,7 +70,7 @@ module.exports = {
       from: { path: '^src/reference-app/' },
       to: {
         path: '^(src|migrations)/',
-        pathNot: '^src/(reference-app/|index\\.ts$|testing/index\\.ts$)|^migrations/index\\.ts$',
+        pathNot: '^src/(reference-app/|index\\.ts$|testing/index\\.ts$)|^migrations/(index\\.ts$|examples/)',
       },
     },
     {

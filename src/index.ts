@@ -4,6 +4,7 @@
 export type { BackoffOption, Duration } from './config/index.js';
 // Say how a message failed
 export { isDuplicateKey } from './database/index.js';
+export type { InboxColumn, InboxTableOption } from './delivery/index.js';
 export * from './errors/index.js';
 export {
   type BreakerOptions,

@@ -74,9 +74,13 @@ export class AppModule {
         ReplayModule.forRoot({
           maxReplays: 10,
           pollInterval: '1s',
+          ...(environment.INBOX_TABLE ? { inboxTable: environment.INBOX_TABLE } : {}),
           http: { path: 'admin/replay', guard: AdminGuard, actor: () => 'admin' },
         }),
-        RetentionModule.forRoot({ success: environment.RETENTION_SUCCESS_MINUTES * 60_000 }),
+        RetentionModule.forRoot({
+          success: environment.RETENTION_SUCCESS_MINUTES * 60_000,
+          ...(environment.INBOX_TABLE ? { inboxTable: environment.INBOX_TABLE } : {}),
+        }),
       ],
       controllers: [OrderController, CrmController, ContractController, ImController, HealthController],
       providers: [
@@ -115,6 +119,7 @@ function inboxOptions(environment: Environment, sources: Record<string, SourceOp
   const backend = leaseBackend(environment);
   return {
     enabled: environment.INBOX_ENABLED,
+    ...(environment.INBOX_TABLE ? { table: environment.INBOX_TABLE } : {}),
     sources,
     lease: {
       backend,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { InboxTableOption } from '../index.js';
 
 const flag = z.enum(['true', 'false'], { error: "write 'true' or 'false'" }).transform((text) => text === 'true');
 const whole = (min: number, max: number) =>
@@ -17,6 +18,19 @@ const seconds = z
   )
   .transform((text) => text.split(',').map(Number));
 
+/** `inbox.table` as JSON. Its fields are checked with the other options. */
+const adoptedTable = z.string().transform((text, context): InboxTableOption => {
+  try {
+    return JSON.parse(text) as InboxTableOption;
+  } catch {
+    context.addIssue({
+      code: 'custom',
+      message: 'write JSON such as {"name":"message_log","columns":{"body":"msgStr"}}',
+    });
+    return z.NEVER;
+  }
+});
+
 const schema = z.object({
   PORT: whole(0, 65_535).default(3000),
   HOST: z.string().min(1).default('127.0.0.1'),
@@ -34,6 +48,7 @@ const schema = z.object({
   SIMULATE: flag.default(false),
   MIGRATE: flag.default(false),
   INBOX_ENABLED: flag.default(true),
+  INBOX_TABLE: adoptedTable.optional(),
   INBOX_MODE: z.enum(['ordered', 'competing'], { error: "write 'ordered' or 'competing'" }).default('ordered'),
   INBOX_LANES: whole(1, 256).default(1),
   INBOX_BATCH_SIZE: whole(1, 1_000).default(50),

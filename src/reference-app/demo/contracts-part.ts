@@ -63,7 +63,7 @@ export class ContractsPart implements DemoPart {
     if (extra > 0) problems.push(`${extra} contract states that nobody pushed`);
     const conflicts = await count(
       database,
-      "SELECT COUNT(*) AS n FROM inbox_message WHERE source = ? AND status = 'failed' AND error_kind = 'conflict'",
+      "SELECT COUNT(*) AS n FROM message_log WHERE source = ? AND status = 'failed' AND error_kind = 'conflict'",
       [contractSource],
     );
     if (conflicts !== 1) problems.push(`${conflicts} contradictions of contracts were found, 1 was sent`);

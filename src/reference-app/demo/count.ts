@@ -1,6 +1,6 @@
 import type { Connection } from 'mysql2/promise';
 
-export const unfinished = "SELECT COUNT(*) AS n FROM inbox_message WHERE status NOT IN ('success', 'failed')";
+export const unfinished = "SELECT COUNT(*) AS n FROM message_log WHERE status NOT IN ('success', 'failed')";
 
 /** Of the outbox. */
 export const unsent = "SELECT COUNT(*) AS n FROM outbox_message WHERE status NOT IN ('sent', 'dead')";

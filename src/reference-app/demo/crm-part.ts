@@ -54,7 +54,7 @@ interface HandledPushes {
 
 async function handledPushes(database: Connection): Promise<Map<string, HandledPushes>> {
   const [rows] = await database.query(
-    "SELECT body FROM inbox_message WHERE source = ? AND status = 'success' ORDER BY id",
+    "SELECT body FROM message_log WHERE source = ? AND status = 'success' ORDER BY id",
     [crmSource],
   );
   const byCustomer = new Map<string, HandledPushes>();

@@ -18,7 +18,7 @@ export interface Played {
 export async function outcomeOf(
   database: Connection,
   { sent, chat, supervisor, killed, seconds }: Played,
-): Promise<Omit<Report, 'replayed'>> {
+): Promise<Omit<Report, 'replayed' | 'fromHistory'>> {
   const verdicts: Verdict[] = [];
   const problems = [...supervisor.problems];
   let missing = 0;
@@ -33,7 +33,9 @@ export async function outcomeOf(
   const sum = (pick: (verdict: Verdict) => number) => verdicts.reduce((total, verdict) => total + pick(verdict), 0);
   const total = (pick: (answers: Sent) => number) =>
     [...sent.values()].reduce((all, answers) => all + pick(answers), 0);
-  const [groups] = await database.query('SELECT status, COUNT(*) AS n FROM inbox_message GROUP BY status');
+  const [groups] = await database.query(
+    "SELECT status, COUNT(*) AS n FROM message_log WHERE source <> '' GROUP BY status",
+  );
   const statuses = Object.fromEntries(
     (groups as { status: string; n: number }[]).map(({ status, n }) => [status, Number(n)]),
   );
@@ -59,7 +61,7 @@ export async function outcomeOf(
     success: statuses.success ?? 0,
     failed: statuses.failed ?? 0,
     plannedFailures: sum((verdict) => verdict.plannedFailures),
-    retried: await count(database, 'SELECT COUNT(*) AS n FROM inbox_message WHERE attempts > 1'),
+    retried: await count(database, 'SELECT COUNT(*) AS n FROM message_log WHERE attempts > 1'),
     crashed,
     killed,
     unacknowledged: total((answers) => answers.unacknowledged),
@@ -81,7 +83,7 @@ async function missingOf(database: Connection, ids: readonly string[]): Promise<
   if (ids.length === 0) return 0;
   const found = await count(
     database,
-    "SELECT COUNT(*) AS n FROM inbox_message WHERE id IN (?) AND status IN ('success', 'failed')",
+    "SELECT COUNT(*) AS n FROM message_log WHERE id IN (?) AND status IN ('success', 'failed')",
     [ids],
   );
   return ids.length - found;

@@ -33,7 +33,7 @@ export class PoisonPart implements DemoPart {
 
   async verify(database: Connection, _sent: Sent): Promise<Verdict> {
     const [rows] = await database.query(
-      'SELECT status, attempts, error_kind AS kind FROM inbox_message WHERE source = ? AND dedup_key = ?',
+      'SELECT status, attempts, error_kind AS kind FROM message_log WHERE source = ? AND dedup_key = ?',
       [this.source, eventId],
     );
     const found = JSON.stringify(rows);

@@ -22,9 +22,7 @@ export async function replayPoison(
 ): Promise<Replayed> {
   const poison = "source = 'orders' AND dedup_key = 'evt-poison'";
   // In life a new version would be deployed that can handle it.
-  await database.query(
-    `UPDATE inbox_message SET body = REPLACE(body, '"crash":true', '"crash":false') WHERE ${poison}`,
-  );
+  await database.query(`UPDATE message_log SET body = REPLACE(body, '"crash":true', '"crash":false') WHERE ${poison}`);
   const body = JSON.stringify({
     selection: { source: 'orders', errorKind: 'crashed' },
     reason: 'the handler was fixed',
@@ -40,7 +38,7 @@ export async function replayPoison(
   });
   if (response.status !== 202) return { replayed: 0, problems: [`the replay was answered ${response.status}`] };
   const giveUpAt = performance.now() + patienceMs;
-  const done = () => count(database, `SELECT COUNT(*) AS n FROM inbox_message WHERE ${poison} AND status = 'success'`);
+  const done = () => count(database, `SELECT COUNT(*) AS n FROM message_log WHERE ${poison} AND status = 'success'`);
   while ((await done()) === 0 && performance.now() < giveUpAt && !signal.aborted)
     await new Promise((resolve) => setTimeout(resolve, 100));
   const replayed = await count(database, 'SELECT COALESCE(SUM(requeued), 0) AS n FROM replay_run');

@@ -23,9 +23,11 @@ export interface Report {
   readonly outboxRepeats: number;
   /** Failed messages that were run again at the end, after their cause was mended; the figures above are from before. */
   readonly replayed: number;
+  /** Rows of the adopted table's history that were consumed. */
+  readonly fromHistory: number;
   readonly lost: number;
   readonly appliedTwice: number;
-  /** `SELECT status, COUNT(*) FROM inbox_message GROUP BY status` */
+  /** Messages of the adopted table by status, its history left out */
   readonly statuses: Readonly<Record<string, number>>;
   readonly seconds: number;
   readonly problems: readonly string[];
@@ -36,6 +38,7 @@ export function isGood(report: Report): boolean {
   const { lost, appliedTwice, failed, plannedFailures, unacknowledged, unfinished, problems } = report;
   const { outboxUnsent, outboxDead } = report;
   return (
+    report.fromHistory === 0 &&
     lost === 0 &&
     appliedTwice === 0 &&
     failed === plannedFailures &&
@@ -62,6 +65,7 @@ export function table(report: Report): string {
     ['replayed', report.replayed],
     ['outbox sent', report.outboxSent],
     ['outbox sent again', report.outboxRepeats],
+    ['consumed from history', report.fromHistory],
     ['lost', report.lost],
     ['applied twice', report.appliedTwice],
     ...Object.entries(report.statuses).map(([status, count]): [string, number] => [`status ${status}`, count]),

@@ -5,6 +5,7 @@ import { CrmPart } from './crm-part.js';
 import { createDemoDatabase } from './demo-database.js';
 import type { DemoPart, Sent } from './demo-part.js';
 import { GithubPart } from './github-part.js';
+import { adoptedTable, adoptHistory, consumedHistory, createHistory, historyRows } from './history.js';
 import { interruptible } from './interruptible.js';
 import { OrdersPart } from './orders-part.js';
 import { outcomeOf } from './outcome.js';
@@ -36,6 +37,7 @@ export async function runDemo({ databaseUrl, redisUrl, say, signal }: DemoOption
     ...(redisUrl ? { REDIS_URL: redisUrl } : {}),
     PORT: '0',
     MIGRATE: 'true',
+    INBOX_TABLE: adoptedTable,
     SIMULATE: 'true',
     ADMIN_TOKEN: randomBytes(24).toString('hex'),
     ORDERS_SECRET: secrets.orders,
@@ -60,6 +62,9 @@ export async function runDemo({ databaseUrl, redisUrl, say, signal }: DemoOption
   const supervisor = new Supervisor(['a', 'b'], environment, say);
   const chat = new ChatScene(() => supervisor.alive, signal);
   try {
+    say(`a table with ${historyRows} rows of history becomes the inbox, in two phases`);
+    await interruptible(createHistory(database.connection), signal);
+    await interruptible(adoptHistory(database.url), signal);
     say('two instances start, on one database');
     await interruptible(supervisor.start(), signal);
     // The poison goes first: everything else is pushed at instances that it ends, and handled after it.
@@ -95,7 +100,8 @@ export async function runDemo({ databaseUrl, redisUrl, say, signal }: DemoOption
       replayPoison(database.connection, () => supervisor.alive, environment.ADMIN_TOKEN, signal),
       signal,
     );
-    return { ...outcome, replayed, problems: [...outcome.problems, ...problems] };
+    const fromHistory = await consumedHistory(database.connection);
+    return { ...outcome, replayed, fromHistory, problems: [...outcome.problems, ...problems] };
   } finally {
     chat.close();
     await supervisor.stop();

@@ -23,7 +23,7 @@ export interface Settling {
  */
 export async function settle({ database, supervisor, signal, say }: Settling): Promise<number> {
   const giveUpAt = performance.now() + settleTimeoutMs;
-  const total = await count(database, 'SELECT COUNT(*) AS n FROM inbox_message');
+  const total = await count(database, "SELECT COUNT(*) AS n FROM message_log WHERE source <> ''");
   const progress = new Progress('handled'.padEnd(16), total);
   let killed = 0;
   for (;;) {
