@@ -18,8 +18,9 @@ afterEach(async () => {
 });
 
 const { phase1, phase2 } = adoption({ defaults: { source: 'test', type: 'order' } });
-const up = (...phases: (typeof phase1)[]) =>
-  Promise.all(phases.map((Phase) => migrate(database, (runner) => new Phase().up(runner))));
+const up = async (...phases: (typeof phase1)[]) => {
+  for (const Phase of phases) await migrate(database, (runner) => new Phase().up(runner));
+};
 const down = (Phase: typeof phase1) => migrate(database, (runner) => new Phase().down(runner));
 const statuses = async () =>
   (await database.query<{ s: string }>('SELECT mailroom_status AS s FROM message_log ORDER BY id')).map(({ s }) => s);
@@ -223,4 +224,15 @@ test('one that keeps it for longer than the patience is told about', async () =>
     );
     await runner.rollbackTransaction();
   });
+});
+
+test('what does not fit a column of yours is answered 400 and not stored; the others are', async () => {
+  await up(phase1);
+  const app = await start();
+  await expect(pushJson(app.inbox, { type: 'order', n: 'with 😀' })).rejects.toMatchObject({ statusCode: 400 });
+  await expect(pushJson(app.inbox, { type: 'order', n: 'x'.repeat(70_000) })).rejects.toMatchObject({
+    statusCode: 400,
+  });
+  await pushJson(app.inbox, { type: 'order', n: 'ß' });
+  expect((await statuses()).slice(3)).toEqual(['pending']);
 });
