@@ -62,6 +62,8 @@ export {
   MailroomEvents,
   type MailroomListener,
 } from './observability/index.js';
+// Read it in the log
+export { type LogOptions, MailroomLogModule, redactFields, redactText } from './observability/logging/index.js';
 // Count it, for Prometheus
 export { MailroomMetrics, MailroomMetricsModule, type MetricsOptions } from './observability/metrics/index.js';
 // Send what was committed, and process it once at the other side

@@ -1,6 +1,7 @@
 import type { Outcome } from '../message/outcome.js';
 import type { MailroomEvents } from '../observability/index.js';
 import type { Candidate } from './candidate.js';
+import { type MessageFacts, messageFacts } from './message-facts.js';
 
 /** Tells that an attempt failed, after its outcome was written. */
 export function announceFailure(
@@ -18,11 +19,6 @@ export function announceFailure(
 }
 
 /** What every event of an attempt says. The claim counted the attempt after the message was read. */
-export function attemptFacts({ id, source, type, attempts }: Candidate): {
-  id: string;
-  source: string;
-  type: string;
-  attempt: number;
-} {
-  return { id, source, type, attempt: Number(attempts) + 1 };
+export function attemptFacts(candidate: Candidate): MessageFacts {
+  return messageFacts(candidate, Number(candidate.attempts) + 1);
 }

@@ -1,6 +1,7 @@
 import type { MailroomEvents } from '../observability/index.js';
 import { crashedKind } from './candidate.js';
 import type { EntityOrderStore } from './entity-order.store.js';
+import { messageFacts } from './message-facts.js';
 import type { Recovered } from './recovery.store.js';
 
 /** Tells what recovery did, after its commit, and lets the followers of messages that ended with it come back. */
@@ -17,7 +18,7 @@ export async function announceRecovered(
   },
 ): Promise<void> {
   for (const { orphan, status } of recovered) {
-    const facts = { id: orphan.id, source: orphan.source, type: orphan.type, attempt: Number(orphan.attempts) };
+    const facts = messageFacts(orphan, Number(orphan.attempts));
     events.emit({ name: 'recovered', ...facts, status });
     if (status !== 'failed') continue;
     events.emit({ name: 'failed', ...facts, durationMs: 0, errorKind: crashedKind });

@@ -2,6 +2,7 @@ import type { BatchRules } from './batch-rules.js';
 import type { Candidate } from './candidate.js';
 import type { Claim } from './claim.js';
 import type { LaneHandler } from './lane-handler.js';
+import { type MessageFacts, messageFacts } from './message-facts.js';
 
 /** A message of a batch that is ours. */
 export interface Member {
@@ -47,6 +48,6 @@ export function passesItsHead(members: readonly Member[], failed: ReadonlyMap<st
 }
 
 /** What events tell of a message. */
-export function factsOf({ candidate, attempt }: Member): { id: string; source: string; type: string; attempt: number } {
-  return { id: candidate.id, source: candidate.source, type: candidate.type, attempt };
+export function factsOf({ candidate, attempt }: Member): MessageFacts {
+  return messageFacts(candidate, attempt);
 }

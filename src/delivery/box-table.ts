@@ -26,6 +26,8 @@ export interface BoxTable extends MappedColumns {
   readonly words: StatusWords;
   /** Further columns that a message needs when it is handled, as a SELECT list over alias `m`. */
   readonly payload: string;
+  /** Those of them that events tell of, see `ToldMessage`. */
+  readonly told: string;
 }
 
 /** How the box calls a message that is in somebody's hands, and the two ends. `pending` and `held` are the same in both. */

@@ -1,10 +1,8 @@
 import type { Row } from '../database/index.js';
+import type { ToldMessage } from './message-facts.js';
 
 /** A due message as it is read ahead. */
-export interface DueMessage extends Row {
-  readonly id: string;
-  readonly source: string;
-  readonly type: string;
+export interface DueMessage extends Row, ToldMessage {
   /** Attempts started so far. */
   readonly attempts: string;
   readonly error_kind: string | null;

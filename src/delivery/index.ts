@@ -60,6 +60,7 @@ export type { AttemptTools, ClosedOff, LaneBox, LaneHandler, Pace, Permit, Readi
 export type { LaneParts, LaneRoundOptions } from './lane-parts.js';
 export { LaneRound, type RoundEnd } from './lane-round.js';
 export { type ColumnNames, type MappedColumns, type MessageTable, messageTable } from './mapped-columns.js';
+export { type MessageFacts, messageFacts, storedTrace, type ToldMessage } from './message-facts.js';
 export { NeighbourLookup } from './neighbours.js';
 export { OneByOne } from './one-by-one.js';
 export { OutcomeBatch } from './outcome-batch.js';

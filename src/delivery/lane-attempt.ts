@@ -11,6 +11,7 @@ import type { ClaimRequest, Completion } from './lane.store.js';
 import type { Completed } from './lane-completion.js';
 import type { LaneContext } from './lane-parts.js';
 import type { LaneQueue, Runnable } from './lane-queue.js';
+import { type MessageFacts, messageFacts } from './message-facts.js';
 
 /** A message that is ours, with the place in the process that it occupies. */
 export interface Claimed extends Runnable {
@@ -233,6 +234,6 @@ export class LaneAttempt {
   }
 }
 
-function facts({ candidate, attempt }: Claimed): { id: string; source: string; type: string; attempt: number } {
-  return { id: candidate.id, source: candidate.source, type: candidate.type, attempt };
+function facts({ candidate, attempt }: Claimed): MessageFacts {
+  return messageFacts(candidate, attempt);
 }

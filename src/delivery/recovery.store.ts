@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ControlConnection, ControlPool, Row } from '../database/index.js';
 import { type BoxTable, inLane } from './box-table.js';
 import { crashedKind, orphanedKind, ranAlone } from './candidate.js';
+import type { ToldMessage } from './message-facts.js';
 
 /** Messages that one transaction recovers at most. */
 export const recoveryBatch = 100;
@@ -13,10 +14,7 @@ export const recoveryBatch = 100;
 const looksForLocked = 20;
 const lookPauseMs = 50;
 
-export interface Orphan extends Row {
-  readonly id: string;
-  readonly source: string;
-  readonly type: string;
+export interface Orphan extends Row, ToldMessage {
   readonly attempts: string;
   readonly open: string | null;
   readonly claimed_by: string | null;
@@ -81,11 +79,11 @@ export class RecoveryStore {
    * right now is neither waited for nor disturbed. Prevents: changing a message that got an outcome meanwhile (token).
    */
   private async recover(tx: ControlConnection, where: string, values: readonly unknown[]): Promise<Recovered[]> {
-    const { name, id, open, claimIndex, words, source, type } = this.table;
+    const { name, id, open, claimIndex, words, source, type, told } = this.table;
     const orphans = await tx.rows<Orphan>(
       this.table
         .mapped`SELECT CAST(m.${id} AS CHAR) AS id, ${source} AS source, ${type} AS type, CAST(m.attempts AS CHAR) AS attempts,
-              CAST(m.${open} AS CHAR) AS open, m.claimed_by AS claimed_by, m.claim_token AS token
+              CAST(m.${open} AS CHAR) AS open, m.claimed_by AS claimed_by, m.claim_token AS token, ${told}
          FROM ${name} m FORCE INDEX (${claimIndex})
         WHERE m.status = '${words.working}' ${where} AND m.claimed_until <= UTC_TIMESTAMP(3)
         LIMIT ${recoveryBatch} FOR UPDATE SKIP LOCKED`,

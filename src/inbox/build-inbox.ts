@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
 import { applicationPoolSize, ControlPool, type Dialect, detectDialect, PacketLimit } from '../database/index.js';
@@ -26,6 +25,7 @@ import {
 import type { KnownIds } from '../idempotency/index.js';
 import { InstanceMembership, LeaseKeeper, LeaseRowStore, newInstanceId, openGate, RedisGate } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
+import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import { Backlog, breakerRules, HandlerLatency, Pressure } from '../pressure/index.js';
 import { sourceRules } from './admission-options.js';
 import { BacklogStore } from './backlog.store.js';
@@ -240,7 +240,7 @@ function namespaceOf(options: ResolvedInboxOptions, dataSource: DataSource): str
 
 /** A Redis that is away reports an error with every reconnect; one line each half minute tells as much. */
 function quietly(context: string, consequence: string): (error: Error) => void {
-  const logger = new Logger(context);
+  const logger = new MailroomLogger(context);
   let lastAt = Number.NEGATIVE_INFINITY;
   return (error) => {
     if (performance.now() - lastAt < 30_000) return;

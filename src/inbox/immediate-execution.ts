@@ -13,6 +13,7 @@ import { ConflictError } from '../errors/conflict.error.js';
 import { HandlerRegistrationError } from '../errors/handler-registration.error.js';
 import { IntakeRefusedError } from '../errors/intake-refused.error.js';
 import type { Lease, LeaseKeeper } from '../lease/index.js';
+import { arrivingTrace } from '../observability/index.js';
 import type { StoredMessage } from './inbox-message.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
 import { draftMessages, type MessageDraft } from './message-draft.js';
@@ -79,7 +80,10 @@ export class ImmediateExecution {
     const push = new Push(input);
     if (!(await admits(name, source, push, source.maxBodyBytes ?? this.options.intake.maxBodyBytes)))
       return { status: 'ignored', messages: 0 };
-    const { messages } = draftMessages(name, source, push, { lanes: this.options.lanes });
+    const { messages } = draftMessages(name, source, push, {
+      lanes: this.options.lanes,
+      trace: arrivingTrace(push.headers),
+    });
     for (const draft of messages) {
       if (serialize) await this.inLane(draft);
       else await this.run(draft, null);

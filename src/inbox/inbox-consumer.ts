@@ -1,6 +1,6 @@
-import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import { announceRecovered, type LaneParts, type PassEnd, type RoundEnd, recoveryBatch } from '../delivery/index.js';
+import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import { FixedDelayLoop } from '../schedule/index.js';
 import type { Consumption } from './consumption.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
@@ -13,7 +13,7 @@ export type NewConsumption = (onError: (lane: number | null, error: unknown) => 
 
 /** Consumes the inbox and recovers orphans, on loops that never die. */
 export class InboxConsumer {
-  private readonly logger = new Logger('InboxConsumer');
+  private readonly logger = new MailroomLogger('InboxConsumer');
   private readonly consumption: Consumption;
   private readonly recovery: FixedDelayLoop;
   private started = false;
@@ -26,10 +26,6 @@ export class InboxConsumer {
     registry: SchedulerRegistry | undefined,
   ) {
     const onError = (lane: number | null, error: unknown) => this.failed(lane, error);
-    // Normal now and then; often it means that leases are too short, or that something blocks the event loop.
-    parts.events.on('lease-lost', ({ lease, reason }) =>
-      this.logger.warn({ msg: 'a lane was lost while it was in work; its message is done again', lease, reason }),
-    );
     this.consumption = newConsumption(onError);
     this.recovery = new FixedDelayLoop({
       name: 'mailroom:inbox:recovery',
@@ -66,8 +62,6 @@ export class InboxConsumer {
     for (let batch = 1; batch <= mostBatches; batch++) {
       const recovered = await this.parts.recovery.recoverExpired();
       await announceRecovered(recovered, this.parts);
-      for (const { orphan } of recovered)
-        this.logger.warn({ msg: 'recovered an orphan', id: orphan.id, source: orphan.source, type: orphan.type });
       if (recovered.length < recoveryBatch) break;
     }
     await this.parts.groups.sweep();

@@ -13,7 +13,7 @@ export interface InboxContext {
   /** 1 for the first attempt. */
   readonly attempt: number;
   readonly messageId: string;
-  /** From the push's traceparent or X-Request-ID, else the message's id. */
+  /** Of the push: that of its traceparent, else its X-Request-ID, else one that was made when it came in. */
   readonly traceId: string;
   readonly logger: Logger;
 }

@@ -9,9 +9,10 @@ import {
   type LaneHandler,
   PausedKinds,
   type Readiness,
+  storedTrace,
 } from '../delivery/index.js';
 import type { Pressure } from '../pressure/index.js';
-import { during, traceIdOf } from './ambient-message.js';
+import { during } from './ambient-message.js';
 import { bindBatch } from './batch-dispatch.js';
 import type { HandlerAdmission } from './handler-admission.js';
 import type { HandlerRegistry, RegisteredHandler } from './handler-registry.js';
@@ -87,10 +88,11 @@ export class InboxDispatcher implements LaneBox {
       batch: null,
       invoke: async (candidate, tools) => {
         const message = new InboxMessage(await this.withBody(candidate));
-        const context = contextOf(message.id, traceIdOf(message), tools, logger);
+        const trace = storedTrace(candidate);
+        const context = contextOf(message.id, trace.traceId, tools, logger);
         tools.started?.();
         const flight = { id: message.id, source: message.source, type: message.type, attempt: tools.attempt };
-        await this.inFlight.during(flight, () => during(message, () => handler.call(message, context)));
+        await this.inFlight.during(flight, () => during(message, () => handler.call(message, context), trace));
       },
     };
   }

@@ -25,6 +25,7 @@ export function inboxTable({ name, column, mapped }: MessageTable = messageTable
       CAST(m.headers AS CHAR) AS headers, m.content_type AS content_type, OCTET_LENGTH(m.body) AS body_bytes,
       IF(OCTET_LENGTH(m.body) <= ${inlineBodyBytes}, ${body}, NULL) AS body,
       CAST(m.received_at AS CHAR) AS received_at, CAST(m.replay_count AS CHAR) AS replay_count`,
+    told: mapped`m.entity_key AS entity_key, CAST(m.headers AS CHAR) AS headers`,
   };
 }
 

@@ -1,6 +1,5 @@
 import {
   type BeforeApplicationShutdown,
-  Logger,
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
   type OnModuleInit,
@@ -9,6 +8,7 @@ import type { HttpAdapterHost } from '@nestjs/core';
 import { unsupportedServer } from '../database/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { SchemaMismatchError } from '../errors/schema-mismatch.error.js';
+import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import type { InboxParts } from './build-inbox.js';
 import type { HandlerExplorer } from './handler-explorer.js';
 import { checkInboxSchema } from './inbox-schema.js';
@@ -19,7 +19,7 @@ import { packetProblems } from './packet-check.js';
 export class InboxLifecycle
   implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown, OnApplicationShutdown
 {
-  private readonly logger = new Logger('InboxModule');
+  private readonly logger = new MailroomLogger('InboxModule');
   private stopping: Promise<void> | undefined;
 
   constructor(

@@ -3,7 +3,7 @@ import { isConnectionError, isReadOnly, isRetryable } from '../database/index.js
 import { DatabaseUnavailableError } from '../errors/database-unavailable.error.js';
 import { IntakeRefusedError } from '../errors/intake-refused.error.js';
 import { MailroomError } from '../errors/mailroom.error.js';
-import type { MailroomEvents } from '../observability/index.js';
+import { arrivingTrace, type MailroomEvents } from '../observability/index.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
 import type { Stored } from './intake.store.js';
 import type { IntakeAdmission } from './intake-admission.js';
@@ -96,12 +96,13 @@ export class Intake {
       );
     }
     await verifySignature(name, source, push);
+    const trace = arrivingTrace(push.headers);
     this.admission.askLeave(name, manager === undefined);
     if (source.accept && !accepts(name, source.accept, push)) {
-      this.events.emit({ name: 'ignored', source: name });
+      this.events.emit({ name: 'ignored', source: name, traceId: trace.traceId });
       return { id: null, duplicate: false, status: 'ignored' };
     }
-    const { messages: drafts, isSplit } = draftMessages(name, source, push, { lanes: this.options.lanes });
+    const { messages: drafts, isSplit } = draftMessages(name, source, push, { lanes: this.options.lanes, trace });
     const stored = await this.saving.save(drafts, manager, ticket);
     const receipts = stored.map((one, index) => this.receipt(drafts[index] as MessageDraft, one));
     // With a manager the rows are not there yet; the next round finds them after the commit.
@@ -109,8 +110,9 @@ export class Intake {
     return isSplit ? receipts : (receipts[0] as Receipt);
   }
 
-  private receipt({ source, type }: MessageDraft, { id, duplicate }: Stored): Receipt {
-    this.events.emit({ name: duplicate ? 'duplicate' : 'stored', source, type, id });
+  private receipt({ source, type, traceId, entityKey }: MessageDraft, { id, duplicate }: Stored): Receipt {
+    const entity = entityKey?.toString('utf8') ?? null;
+    this.events.emit({ name: duplicate ? 'duplicate' : 'stored', source, type, id, traceId, entity });
     return { id, duplicate, status: duplicate ? 'duplicate' : 'stored' };
   }
 

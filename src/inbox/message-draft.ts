@@ -1,5 +1,6 @@
 import { IntakeRefusedError } from '../errors/intake-refused.error.js';
 import { entityHash, laneOf } from '../message/entity-hash.js';
+import type { Trace } from '../observability/index.js';
 import { keyBytes } from './message-key.js';
 import type { Push } from './push.js';
 import type { KeyValue, ResolvedSource } from './source-options.js';
@@ -16,19 +17,22 @@ export interface MessageDraft {
   /** How long after its arrival it falls due; 0: at once. */
   readonly delayMs: number;
   readonly headers: string | null;
+  readonly traceId: string;
   readonly contentType: string | null;
   readonly body: Buffer;
 }
 
 export interface DraftOptions {
   readonly lanes: number;
+  readonly trace: Trace;
 }
 
 const typePattern = /^[\x21-\x7e]{1,128}$/;
 const mostItems = 500;
 const year2000 = Date.UTC(2000);
 const year2100 = Date.UTC(2100);
-const alwaysStored = ['content-type', 'traceparent', 'tracestate', 'x-request-id'];
+const alwaysStored = ['content-type', 'x-request-id'];
+const ofTheTrace = ['traceparent', 'tracestate'] as const;
 /** Headers are for tracing and decoding; a sender must not fill the table with them. */
 const longestHeader = 1_000;
 
@@ -44,7 +48,7 @@ export interface Drafts {
  * @throws IntakeRefusedError (400) when the source's functions cannot make sense of it
  */
 export function draftMessages(name: string, source: ResolvedSource, push: Push, options: DraftOptions): Drafts {
-  const headers = storedHeaders(push, source.storeHeaders ?? []);
+  const headers = storedHeaders(push, source.storeHeaders ?? [], options.trace);
   const { split } = source;
   const items = split ? evaluate(name, 'split', () => split(push)) : null;
   if (items === null) {
@@ -64,7 +68,7 @@ function draft(
   body: Buffer,
   item: unknown,
   headers: string | null,
-  { lanes }: DraftOptions,
+  { lanes, trace }: DraftOptions,
 ): MessageDraft {
   const type =
     typeof source.type === 'string' ? source.type : evaluate(name, 'type', () => callType(source, push, item));
@@ -107,6 +111,7 @@ function draft(
     // Without an entity or a sequence there is nothing that it could be put before or after.
     delayMs: entityKey && sequence !== null && source.reorder?.types.has(type) ? source.reorder.window : 0,
     headers,
+    traceId: trace.traceId,
     contentType: push.contentType?.slice(0, 128) ?? null,
     body,
   };
@@ -166,11 +171,15 @@ function itemBytes(name: string, item: unknown): Buffer {
   return Buffer.from(text);
 }
 
-function storedHeaders(push: Push, further: readonly string[]): string | null {
+function storedHeaders(push: Push, further: readonly string[], trace: Trace): string | null {
   const stored: Record<string, string> = {};
   for (const header of [...alwaysStored, ...further]) {
     const value = push.header(header);
     if (value !== undefined) stored[header] = value.slice(0, longestHeader).toWellFormed();
+  }
+  for (const header of ofTheTrace) {
+    if (trace[header] !== undefined) stored[header] = trace[header];
+    else delete stored[header];
   }
   return Object.keys(stored).length === 0 ? null : JSON.stringify(stored);
 }

@@ -4,6 +4,8 @@ export interface Refusal {
   readonly source: string;
   readonly refusal: string;
   readonly reason: string | undefined;
+  /** What the sender calls the push; undefined: nothing. */
+  readonly traceId?: string | undefined;
   /** The push itself was good: it is ours to look at. */
   readonly isOurs: boolean;
 }
@@ -20,8 +22,8 @@ export class RefusalLog {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  tell({ source, refusal, reason, isOurs }: Refusal): void {
-    const detail = { msg: 'a push was refused', source, refusal, reason };
+  tell({ source, refusal, reason, traceId, isOurs }: Refusal): void {
+    const detail = { msg: 'a push was refused', source, refusal, reason, traceId };
     if (!isOurs) {
       this.logger.debug(detail);
       return;

@@ -1,6 +1,7 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
-import { Logger } from '@nestjs/common';
 import { IntakeRefusedError } from '../errors/intake-refused.error.js';
+import { type Trace, traceOf } from '../observability/index.js';
+import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
 import type { Intake } from './intake.js';
 import { AbortedPushError, discardRest, type ReceivedBody, readBody } from './read-body.js';
@@ -17,7 +18,7 @@ export interface Answer {
 
 /** The mounted path of a source: reads the bytes, takes the push in, answers. The same for every HTTP adapter. */
 export class WebhookEndpoint {
-  private readonly logger = new Logger('InboxWebhook');
+  private readonly logger = new MailroomLogger('InboxWebhook');
   private readonly refusals = new RefusalLog(this.logger);
   readonly paths: ReadonlyMap<string, string>;
 
@@ -73,7 +74,7 @@ export class WebhookEndpoint {
       return this.accepted(source, receipt);
     } catch (error) {
       if (error instanceof AbortedPushError) return null;
-      return this.refused(source, error);
+      return this.refused(source, error, traceOf(headers, ''));
     }
   }
 
@@ -94,18 +95,30 @@ export class WebhookEndpoint {
     }
   }
 
-  private refused(source: string, error: unknown): Answer {
+  private refused(source: string, error: unknown, { traceId }: Trace): Answer {
     if (!(error instanceof IntakeRefusedError)) {
       this.logger.error({ msg: 'a push could not be taken in', source, error: (error as Error | null)?.message });
       return problem(500, 'the push could not be taken in');
     }
     const { refusal, statusCode, retryAfterMs, cause } = error;
-    const reason = typeof cause === 'string' ? cause : (cause as Error | undefined)?.message;
-    this.refusals.tell({ source, refusal, reason, isOurs: statusCode >= 500 || statusCode === 429 });
+    const reason = reasonOf(cause);
+    this.refusals.tell({
+      source,
+      refusal,
+      reason,
+      traceId: traceId === '' ? undefined : traceId,
+      isOurs: statusCode >= 500 || statusCode === 429,
+    });
     const retry: Record<string, string> =
       retryAfterMs === undefined ? {} : { 'retry-after': retryAfterSeconds(retryAfterMs) };
     return problem(statusCode, error.message, retry);
   }
+}
+
+/** The parser of JSON quotes what it could not read. */
+function reasonOf(cause: unknown): string | undefined {
+  if (typeof cause === 'string') return cause;
+  return cause instanceof SyntaxError ? 'it is no JSON' : (cause as Error | undefined)?.message;
 }
 
 /** A short body is here by now, and its connection stays usable when it is read before there is known to be a place. */

@@ -1,11 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Trace } from './tracing/trace.js';
 
 /** What the code under a handler can ask for without being handed it. */
-export interface AmbientMessage {
+export interface AmbientMessage extends Trace {
   readonly messageId: string;
-  readonly traceId: string;
-  /** The W3C traceparent that came with the message, if any. */
-  readonly traceparent?: string | undefined;
 }
 
 const ambient = new AsyncLocalStorage<AmbientMessage | undefined>();

@@ -1,8 +1,13 @@
-/** What happens inside, as facts after they were committed. Ids and names only: no bodies, no keys, no secrets. */
+import { channel } from 'node:diagnostics_channel';
+
+/** Name of the channel of node:diagnostics_channel on which every event is published too. */
+export const eventChannel = 'nestjs-mailroom';
+
+/** What happens inside, as facts after they were committed. Ids and names only: no bodies, no secrets. */
 export type MailroomEvent =
-  | { readonly name: 'stored'; readonly source: string; readonly type: string; readonly id: string }
-  | { readonly name: 'duplicate'; readonly source: string; readonly type: string; readonly id: string }
-  | { readonly name: 'ignored'; readonly source: string }
+  | (ReceivedFacts & { readonly name: 'stored' })
+  | (ReceivedFacts & { readonly name: 'duplicate' })
+  | { readonly name: 'ignored'; readonly source: string; readonly traceId: string }
   | { readonly name: 'refused'; readonly source: string; readonly refusal: string }
   /** Too much waits in the table, or no longer: pushes are refused from now on, or taken again. `limit`: messages or ms. */
   | {
@@ -68,23 +73,42 @@ export type MailroomEvent =
     }
   | { readonly name: 'round-failed'; readonly lane: number | null; readonly error: unknown };
 
+/** The trace is the push's own; `id` is that of the row, which a duplicate found. */
+interface ReceivedFacts {
+  readonly id: string;
+  readonly source: string;
+  readonly type: string;
+  readonly traceId: string;
+  readonly entity: string | null;
+}
+
+/** `entity` is the entity key as the sender gave it, so it may name a person. */
 interface MessageFacts {
   readonly id: string;
   readonly source: string;
   readonly type: string;
   readonly attempt: number;
+  readonly traceId: string;
+  readonly entity: string | null;
 }
 
-/** Of a message on its way out; the id is that of its row. */
+/** Of a message on its way out: `id` is that of its row, `messageId` the one that its receiver sees. */
 interface OutgoingFacts {
   readonly id: string;
+  readonly messageId: string;
   readonly topic: string;
+  readonly key: string | null;
+  readonly receiver: string | null;
   readonly attempt: number;
+  readonly traceId: string;
 }
 
 export type MailroomEventName = MailroomEvent['name'];
 export type MailroomEventOf<N extends MailroomEventName> = Extract<MailroomEvent, { readonly name: N }>;
 export type MailroomListener<N extends MailroomEventName> = (event: MailroomEventOf<N>) => void;
+
+/** Every event of the process, for what is not part of the application. */
+const everything = channel(eventChannel);
 
 /**
  * The hook for metrics, log lines and paging a person. Listeners run in the emitting call, so they should only count
@@ -104,6 +128,7 @@ export class MailroomEvents {
   }
 
   emit(event: MailroomEvent): void {
+    if (everything.hasSubscribers) everything.publish(event);
     const listeners = this.listeners.get(event.name);
     if (!listeners) return;
     for (const listener of listeners) {

@@ -6,6 +6,7 @@
 
 export { type AmbientMessage, currentMessage, withCurrentMessage } from './ambient-message.js';
 export {
+  eventChannel,
   type MailroomEvent,
   type MailroomEventName,
   type MailroomEventOf,
@@ -15,3 +16,4 @@ export {
 export { MailroomEventsModule } from './events.module.js';
 export { type BoxProbe, type BoxStats, MailroomProbes } from './probes.js';
 export { RetryWindows } from './retry-windows.js';
+export { arrivingTrace, headersOfTrace, type Trace, traceHeaders, traceOf } from './tracing/trace.js';

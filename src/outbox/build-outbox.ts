@@ -19,6 +19,7 @@ import {
 } from '../delivery/index.js';
 import { newInstanceId } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
+import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import { breakerRules } from '../pressure/index.js';
 import { CommitWatcher } from './commit-watcher.js';
 import { OutboxHandlerRegistry } from './handler-registry.js';
@@ -124,7 +125,7 @@ function wakeBusOf(options: ResolvedOutboxOptions, database: string, relay: Rela
     ...wake,
     namespace,
     onWake: enabled ? () => relay.wake() : null,
-    onError: quietly(new Logger('OutboxModule')),
+    onError: quietly(new MailroomLogger('OutboxModule')),
   });
 }
 

@@ -124,7 +124,9 @@ function payloadBytes({ payload, contentType }: OutgoingMessage): { payload: Buf
 function headerBytes(carried: Readonly<Record<string, string>>, given: OutgoingMessage['headers']): Buffer | null {
   if (given !== undefined && (typeof given !== 'object' || given === null || Array.isArray(given)))
     throw new InvalidMessageError('headers', "write an object of text by name, such as { 'x-tenant': 'a' }");
-  const headers = { ...carried, ...given };
+  // A tracestate belongs to its traceparent.
+  const { traceparent, tracestate, ...others } = carried;
+  const headers = { ...(given?.traceparent === undefined ? carried : others), ...given };
   const entries = Object.entries(headers);
   if (entries.length === 0) return null;
   for (const [name, value] of entries) {

@@ -10,5 +10,7 @@ export interface OutboxContext {
   /** 1 for the first attempt. */
   readonly attempt: number;
   readonly messageId: string;
+  /** Of its traceparent or X-Request-ID, which it has from the message in work when it was enqueued; else its own id. */
+  readonly traceId: string;
   readonly logger: Logger;
 }

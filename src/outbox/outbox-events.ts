@@ -1,3 +1,4 @@
+import type { MessageFacts } from '../delivery/index.js';
 import type { MailroomEvent, MailroomEvents } from '../observability/index.js';
 
 /** Tells the engine's events in the words of the outbox. */
@@ -13,19 +14,19 @@ export function outboxEvents(events: MailroomEvents): Pick<MailroomEvents, 'emit
 function translate(event: MailroomEvent): MailroomEvent | null {
   switch (event.name) {
     case 'succeeded':
-      return { name: 'sent', ...factsOf(event), durationMs: event.durationMs };
+      return { name: 'sent', ...outgoingFacts(event), durationMs: event.durationMs };
     case 'retrying': {
       const { durationMs, errorKind, delayMs } = event;
-      return { name: 'send-retrying', ...factsOf(event), durationMs, errorKind, delayMs };
+      return { name: 'send-retrying', ...outgoingFacts(event), durationMs, errorKind, delayMs };
     }
     case 'failed':
-      return { name: 'dead', ...factsOf(event), durationMs: event.durationMs, errorKind: event.errorKind };
+      return { name: 'dead', ...outgoingFacts(event), durationMs: event.durationMs, errorKind: event.errorKind };
     case 'released':
-      return { name: 'send-released', ...factsOf(event) };
+      return { name: 'send-released', ...outgoingFacts(event) };
     case 'claim-lost':
-      return { name: 'send-lost', ...factsOf(event), reason: event.reason };
+      return { name: 'send-lost', ...outgoingFacts(event), reason: event.reason };
     case 'recovered':
-      return { name: 'send-recovered', ...factsOf(event), status: event.status };
+      return { name: 'send-recovered', ...outgoingFacts(event), status: event.status };
     case 'put-off':
       return { name: 'outbox-put-off', topic: event.type, count: event.count, reason: event.reason };
     case 'round':
@@ -35,6 +36,7 @@ function translate(event: MailroomEvent): MailroomEvent | null {
   }
 }
 
-function factsOf({ id, type, attempt }: { id: string; type: string; attempt: number }) {
-  return { id, topic: type, attempt };
+/** What events tell of a message on its way out. */
+export function outgoingFacts({ id, messageId = id, type, entity, receiver = null, attempt, traceId }: MessageFacts) {
+  return { id, messageId, topic: type, key: entity, receiver, attempt, traceId };
 }

@@ -24,4 +24,5 @@ export const outboxTable: BoxTable = {
       CAST(m.headers AS CHAR) AS headers, m.content_type, OCTET_LENGTH(m.payload) AS payload_bytes,
       IF(OCTET_LENGTH(m.payload) <= ${inlinePayloadBytes}, m.payload, NULL) AS payload,
       CAST(m.created_at AS CHAR) AS created_at, CAST(m.replay_count AS CHAR) AS replay_count`,
+  told: 'm.message_id, m.message_key, m.receiver, CAST(m.headers AS CHAR) AS headers',
 };

@@ -1,6 +1,5 @@
 import {
   type BeforeApplicationShutdown,
-  Logger,
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
   type OnModuleInit,
@@ -9,6 +8,7 @@ import type { DiscoveryService, MetadataScanner } from '@nestjs/core';
 import { detectDialect, outboxNeed, passSchemaGate, sharedNeeds, unsupportedServer } from '../database/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { SchemaMismatchError } from '../errors/schema-mismatch.error.js';
+import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import type { OutboxParts } from './build-outbox.js';
 import { exploreOutboxHandlers } from './handler-explorer.js';
 
@@ -19,7 +19,7 @@ const needs = [outboxNeed, sharedNeeds.receiver, sharedNeeds.orderKey, sharedNee
 export class OutboxLifecycle
   implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown, OnApplicationShutdown
 {
-  private readonly logger = new Logger('OutboxModule');
+  private readonly logger = new MailroomLogger('OutboxModule');
   private stopping: Promise<void> | undefined;
 
   constructor(

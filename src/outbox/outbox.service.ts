@@ -2,7 +2,7 @@ import type { EntityManager } from 'typeorm';
 import type { PassEnd } from '../delivery/index.js';
 import type { Run, Selection } from '../delivery/runs/index.js';
 import { InvalidMessageError } from '../errors/invalid-message.error.js';
-import { currentMessage } from '../observability/index.js';
+import { currentMessage, headersOfTrace } from '../observability/index.js';
 import { type EnqueueParts, insertMessages } from './enqueue.js';
 import { keyBytes, messageRow } from './message-row.js';
 import type { DeliveryState, OutboxQueries, OutboxQuery, OutboxStats } from './outbox-queries.js';
@@ -40,8 +40,8 @@ export class OutboxService {
     const list: readonly OutgoingMessage[] = isList(messages) ? messages : [messages];
     if (list.length > mostMessages)
       throw new InvalidMessageError('messages', `${list.length} at once; write at most ${mostMessages} in one call`);
-    const { traceparent } = currentMessage() ?? {};
-    const rows = list.map((message) => messageRow(message, traceparent === undefined ? {} : { traceparent }));
+    const carried = headersOfTrace(currentMessage() ?? {});
+    const rows = list.map((message) => messageRow(message, carried));
     await insertMessages(manager, rows, this.parts);
     return rows.map(({ messageId }) => messageId);
   }

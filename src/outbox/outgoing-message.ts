@@ -20,7 +20,7 @@ export interface OutgoingMessage {
   readonly subject?: OutboxKey;
   /** Not sent before this time has passed: milliseconds or '30s', at most 30 days. Default: at once. */
   readonly delay?: number | string;
-  /** Text by name, sent along. `traceparent` is carried over from the message in work unless it is given. */
+  /** Text by name, sent along. The trace of the message in work (traceparent, tracestate, x-request-id) is carried over unless it is given. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Default 'application/json', for bytes 'application/octet-stream'. */
   readonly contentType?: string;

@@ -1,5 +1,6 @@
 import type { ControlPool, Row } from '../database/index.js';
-import type { Claim } from '../delivery/index.js';
+import type { Claim, ToldMessage } from '../delivery/index.js';
+import { outboxTable } from './outbox-table.js';
 
 /** Rows that one statement moves at most. */
 const stepSize = 500;
@@ -83,8 +84,10 @@ export class ReceiverStore {
     readonly tried: number;
     readonly more: boolean;
   }> {
+    const { source, type, told } = outboxTable;
     const due = await this.pool.rows<ExpiredMessage & { expired: number }>(
-      `SELECT CAST(m.id AS CHAR) AS id, m.topic, CAST(m.attempts AS CHAR) AS attempts, CAST(m.open_unit AS CHAR) AS open,
+      `SELECT CAST(m.id AS CHAR) AS id, ${source} AS source, ${type} AS type, CAST(m.attempts AS CHAR) AS attempts,
+              CAST(m.open_unit AS CHAR) AS open, ${told},
               CAST(m.expires_at <= UTC_TIMESTAMP(3) AS SIGNED) AS expired
          FROM outbox_message m FORCE INDEX (outbox_claim)
         WHERE m.status = 'parked' AND m.next_attempt_at <= UTC_TIMESTAMP(3) ORDER BY m.next_attempt_at, m.id LIMIT ${stepSize}`,
@@ -132,9 +135,7 @@ export class ReceiverStore {
   }
 }
 
-export interface ExpiredMessage extends Row {
-  readonly id: string;
-  readonly topic: string;
+export interface ExpiredMessage extends Row, ToldMessage {
   readonly attempts: string;
   readonly open: string | null;
 }

@@ -1,15 +1,16 @@
 import { Logger } from '@nestjs/common';
 import type { ControlPool, Row } from '../database/index.js';
-import type {
-  AttemptEnd,
-  ClosedOff,
-  CompetingBox,
-  DueMessage,
-  LaneHandler,
-  Permit,
-  PutOffStore,
-  Readiness,
-  UnknownTypes,
+import {
+  type AttemptEnd,
+  type ClosedOff,
+  type CompetingBox,
+  type DueMessage,
+  type LaneHandler,
+  type Permit,
+  type PutOffStore,
+  type Readiness,
+  storedTrace,
+  type UnknownTypes,
 } from '../delivery/index.js';
 import { PermanentFailureError } from '../errors/permanent-failure.error.js';
 import { withCurrentMessage } from '../observability/index.js';
@@ -147,6 +148,7 @@ export class RelayBox implements CompetingBox {
     const logger = new Logger(handler.name);
     return async (candidate, tools) => {
       const message = await this.load(candidate);
+      const trace = storedTrace(candidate);
       const context: OutboxContext = {
         get manager() {
           return tools.manager();
@@ -156,12 +158,11 @@ export class RelayBox implements CompetingBox {
         },
         attempt: tools.attempt,
         messageId: message.id,
+        traceId: trace.traceId,
         logger,
       };
       tools.started?.();
-      const { traceparent } = message.headers;
-      const traceId = /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(traceparent ?? '')?.[1] ?? message.id;
-      await withCurrentMessage({ messageId: message.id, traceId, traceparent }, () => handler.call(message, context));
+      await withCurrentMessage({ messageId: message.id, ...trace }, () => handler.call(message, context));
     };
   }
 

@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import {
   announceRecovered,
@@ -9,6 +8,7 @@ import {
   type CompetingWork,
   type InHand,
   type JobEnd,
+  messageFacts,
   type PassEnd,
   type RecoveryStore,
   recoveryBatch,
@@ -16,7 +16,9 @@ import {
   type SweepPosition,
 } from '../delivery/index.js';
 import type { MailroomEvents } from '../observability/index.js';
+import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import { FixedDelayLoop } from '../schedule/index.js';
+import { outgoingFacts } from './outbox-events.js';
 import type { ResolvedOutboxOptions } from './outbox-options.js';
 import type { ReceiverStore } from './receiver.store.js';
 import type { RelayBox, Way } from './relay-box.js';
@@ -39,7 +41,7 @@ export interface RelayParts {
 
 /** Sends what was committed, beside the relays of other instances, on loops that never die. */
 export class Relay {
-  private readonly logger = new Logger('OutboxRelay');
+  private readonly logger = new MailroomLogger('OutboxRelay');
   private readonly runner: CompetingRunner;
   private readonly tending: FixedDelayLoop;
   private sweptTo: SweepPosition | null = null;
@@ -113,9 +115,10 @@ export class Relay {
     for (let batch = 1; batch <= mostBatches; batch++) {
       const { expired, tried, more } = await receivers.recheck();
       moved += tried;
-      for (const { id, topic, attempts, open } of expired) {
-        events.emit({ name: 'dead', id, topic, attempt: Number(attempts), durationMs: 0, errorKind: 'expired' });
-        if (open !== null) await parts.order.comeBack(open);
+      for (const message of expired) {
+        const facts = outgoingFacts(messageFacts(message, Number(message.attempts)));
+        events.emit({ name: 'dead', ...facts, durationMs: 0, errorKind: 'expired' });
+        if (message.open !== null) await parts.order.comeBack(message.open);
       }
       if (!more) break;
     }

@@ -11,6 +11,7 @@ import {
 import { HandlerTimeoutError } from '../errors/handler-timeout.error.js';
 import { PermanentFailureError } from '../errors/permanent-failure.error.js';
 import type { MailroomEvents } from '../observability/index.js';
+import { outgoingFacts } from './outbox-events.js';
 import type { ResolvedOutboxOptions } from './outbox-options.js';
 import type { ReceiverStore } from './receiver.store.js';
 import type { RelayBox, Way } from './relay-box.js';
@@ -177,8 +178,7 @@ export class SendJob {
       expiryMs: parkExpiry,
     });
     if (came === 'parked') {
-      const { id, type: topic, attempt } = attemptFacts(candidate);
-      this.events.emit({ name: 'parked', id, topic, attempt });
+      this.events.emit({ name: 'parked', ...outgoingFacts(attemptFacts(candidate)) });
       return null;
     }
     // It connected meanwhile: sent again at once.

@@ -7,6 +7,7 @@ import {
   InboxModule,
   type InboxOptions,
   MailroomHealthModule,
+  MailroomLogModule,
   MailroomMetricsModule,
   OutboxModule,
   ReplayModule,
@@ -30,6 +31,7 @@ import { HealthController } from './health/health.controller.js';
 import { ImController } from './im/im.controller.js';
 import { ImGateway } from './im/im.gateway.js';
 import { ImService } from './im/im.service.js';
+import { logging } from './logging.js';
 import { OrderController } from './orders/order.controller.js';
 import { OrderEventsHandler } from './orders/order-events.handler.js';
 import { orderSource } from './orders/order-source.js';
@@ -47,17 +49,7 @@ export class AppModule {
       module: AppModule,
       global: true,
       imports: [
-        LoggerModule.forRoot({
-          pinoHttp: {
-            // One line per request would drown the lines about messages.
-            autoLogging: false,
-            redact: [
-              'req.headers.authorization',
-              'req.headers["webhook-signature"]',
-              'req.headers["x-hub-signature-256"]',
-            ],
-          },
-        }),
+        LoggerModule.forRoot(logging),
         TypeOrmModule.forRoot({
           type: 'mysql',
           url: environment.DATABASE_URL,
@@ -70,6 +62,7 @@ export class AppModule {
         InboxModule.forRoot(inboxOptions(environment, sources)),
         OutboxModule.forRoot(outboxOptions(environment, receivers)),
         MailroomHealthModule.forRoot(),
+        MailroomLogModule.forRoot({ sampleRate: environment.LOG_SAMPLE_RATE }),
         MailroomMetricsModule.forRoot({ path: 'metrics' }),
         ReplayModule.forRoot({
           maxReplays: 10,

@@ -69,6 +69,7 @@ const schema = z.object({
   OUTBOX_CLAIM_TTL_MS: whole(1_000, 3_600_000).default(60_000),
   OUTBOX_PARK_RECHECK_MS: whole(100, 86_400_000).default(300_000),
   RETENTION_SUCCESS_MINUTES: positive.default(10_080),
+  LOG_SAMPLE_RATE: z.coerce.number({ error: 'write a number from 0 to 1' }).min(0).max(1).default(0.01),
   SHUTDOWN_READINESS_DELAY_MS: whole(0, 600_000).default(5_000),
   SHUTDOWN_DEADLINE_MS: whole(1, 3_600_000).default(25_000),
 });

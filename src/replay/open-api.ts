@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
-import { Logger, type Type } from '@nestjs/common';
+import { type Type } from '@nestjs/common';
+import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import { descriptions, type RouteDescription } from './open-api-routes.js';
 
 type Decorate = (options: object) => MethodDecorator;
@@ -59,7 +60,11 @@ function loadSwagger(): SwaggerDecorators | null {
   } catch (error) {
     const { code, message } = error as { readonly code?: unknown; readonly message?: string };
     if (code !== 'MODULE_NOT_FOUND' && code !== 'ERR_REQUIRE_ESM')
-      new Logger('ReplayModule').warn({ msg: '@nestjs/swagger is there but cannot be loaded', code, error: message });
+      new MailroomLogger('ReplayModule').warn({
+        msg: '@nestjs/swagger is there but cannot be loaded',
+        code,
+        error: message,
+      });
     return null;
   }
 }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { count, type Duration, duration, flag, fn, parseOptions } from '../config/index.js';
 import { type InboxTableOption, tableOption } from '../delivery/runs/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
-import { maskDigits } from './mask-digits.js';
+import { maskDigits } from '../observability/logging/mask-digits.js';
 
 /** Options of `ReplayModule.forRoot`. */
 export interface ReplayOptions {

@@ -1,6 +1,6 @@
-import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import { type Run, type RunStore, workRun } from '../delivery/runs/index.js';
+import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import { FixedDelayLoop } from '../schedule/index.js';
 
 /** A pass only claims. */
@@ -10,7 +10,7 @@ const mostRuns = 4;
 
 /** Works runs off beside each other, on a loop that never dies. */
 export class ReplayRunner {
-  private readonly logger = new Logger('ReplayRunner');
+  private readonly logger = new MailroomLogger('ReplayRunner');
   private readonly loop: FixedDelayLoop;
   private readonly stopping = new AbortController();
   private readonly working = new Set<Promise<void>>();

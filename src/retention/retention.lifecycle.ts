@@ -1,6 +1,5 @@
 import {
   type BeforeApplicationShutdown,
-  Logger,
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
   type OnModuleInit,
@@ -8,6 +7,7 @@ import {
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import type { ControlPool } from '../database/index.js';
 import type { RetryWindows } from '../observability/index.js';
+import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import { FixedDelayLoop } from '../schedule/index.js';
 import type { RetentionService } from './retention.service.js';
 import { checkWindows, type ResolvedRetentionOptions } from './retention-options.js';
@@ -19,7 +19,7 @@ const passDeadlineMs = 180_000;
 export class RetentionLifecycle
   implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown, OnApplicationShutdown
 {
-  private readonly logger = new Logger('Retention');
+  private readonly logger = new MailroomLogger('Retention');
   private readonly loop: FixedDelayLoop;
   private stopping: Promise<void> | undefined;
 

@@ -1,7 +1,7 @@
-import { Logger } from '@nestjs/common';
 import { pause } from '../delivery/pause.js';
 import type { Lease, LeaseKeeper } from '../lease/index.js';
 import type { MailroomEvents } from '../observability/index.js';
+import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import { BatchPace } from '../schedule/index.js';
 import type { PurgeJob } from './purge-job.js';
 
@@ -27,7 +27,7 @@ const holdMs = passMs + 30_000;
 
 /** Takes out what is old. Exported by `RetentionModule`. */
 export class RetentionService {
-  private readonly logger = new Logger('RetentionService');
+  private readonly logger = new MailroomLogger('RetentionService');
   private readonly stopping = new AbortController();
   private readonly rows = new Map<string, number>();
   private readonly paces = new Map<string, BatchPace>();

@@ -6,6 +6,7 @@ import ts from 'typescript';
 import { parseDuration } from '../../src/config/index.js';
 import { resolveInboxOptions } from '../../src/inbox/inbox-options.js';
 import { localTransport, WebSocketReceivers } from '../../src/index.js';
+import { resolveLogOptions } from '../../src/observability/logging/index.js';
 import { type MetricDefinition, metricDefinitions } from '../../src/observability/metrics/metric-definitions.js';
 import { resolveOutboxOptions } from '../../src/outbox/outbox-options.js';
 import { resolveWebSocketOptions } from '../../src/outbox/transports/websocket/websocket-options.js';
@@ -280,6 +281,17 @@ describe('docs/observability.md', () => {
     const listed = rowsOf(metrics).filter(([name = '']) => !name.startsWith('mailroom_'));
     expect(listed.map(([name]) => name).sort()).toEqual(
       schemaKeys('src/observability/metrics/metrics-options.ts', 'metricsSchema').sort(),
+    );
+  });
+
+  test('lists exactly the options of the log, with their defaults', () => {
+    const rows = rowsOf(section(page, 'Log lines'));
+    expect(rows.map(([name]) => name).sort()).toEqual(
+      schemaKeys('src/observability/logging/log-options.ts', 'logSchema').sort(),
+    );
+    const { sampleRate, slow } = resolveLogOptions({});
+    expect(rows.map(([name, stated]) => `${name} ${stated}`)).toEqual(
+      expect.arrayContaining([`sampleRate \`${sampleRate}\``, `slow \`${slow / 1_000}s\``]),
     );
   });
 

@@ -79,7 +79,10 @@ describe('C3 a lease that cannot be had is told from one that was lost', () => {
       await aborted.opened;
       await round;
       expect(holder.events('lease-lost')).toEqual([{ name: 'lease-lost', lease: 'inbox:lane:0', reason: 'taken' }]);
-      expect(warnings.mock.calls).toEqual([[expect.objectContaining({ lease: 'inbox:lane:0', reason: 'taken' })]]);
+      expect(warnings.mock.calls).toEqual([
+        [expect.objectContaining({ event: 'lease-lost', lease: 'inbox:lane:0', reason: 'taken' })],
+        [expect.objectContaining({ event: 'claim-lost', type: 'slow', reason: 'the lease of its lane was lost' })],
+      ]);
       expect(errors.mock.calls).toEqual([]);
     } finally {
       warnings.mockRestore();

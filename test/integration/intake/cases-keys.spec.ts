@@ -40,7 +40,7 @@ describe('duplicates', () => {
     expect(await receive('{"type":"t","id":"d1"}')).toEqual({ id, duplicate: true, status: 'duplicate' });
     await app.inbox.runOnce();
     expect(await row()).toEqual(before);
-    expect(app.events('duplicate')).toEqual([{ name: 'duplicate', source: 'test', type: 't', id }]);
+    expect(app.events('duplicate')).toMatchObject([{ name: 'duplicate', source: 'test', type: 't', id }]);
   });
 
   it('C63: copies with an id of their own are two rows, and one row where the key is taken from what they are about', async () => {

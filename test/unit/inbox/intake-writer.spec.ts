@@ -19,6 +19,7 @@ const draft = (key: string): MessageDraft => ({
   sequence: null,
   delayMs: 0,
   headers: null,
+  traceId: 't',
   contentType: null,
   body: Buffer.from('{}'),
 });

@@ -1,5 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { InvalidOptionsError } from '../../../errors/invalid-options.error.js';
+import { MailroomLogger } from '../../../observability/logging/mailroom-logger.js';
 import { FixedDelayLoop } from '../../../schedule/index.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { SendResult, Transport, TransportOutbox } from '../transport.js';
@@ -39,7 +40,7 @@ export function websocketTransport(options: WebSocketTransportOptions): Transpor
 class WebSocketTransport implements Transport, SocketOwner {
   readonly name: string;
   readonly batchSize: number;
-  private readonly logger = new Logger('WebSocketTransport');
+  private readonly logger = new MailroomLogger('WebSocketTransport');
   private readonly sockets: SocketTable;
   private bus: PushBus = noBus;
   private wakes: WakeQueue | undefined;
