@@ -1,5 +1,6 @@
 import type { Logger } from '@nestjs/common';
-import type { BatchRules, BatchTools, Candidate, LaneHandler } from '../delivery/index.js';
+import { type BatchRules, type BatchTools, type Candidate, type LaneHandler, storedTrace } from '../delivery/index.js';
+import type { Tracing } from '../observability/index.js';
 import { during } from './ambient-message.js';
 import type { RegisteredBatch } from './handler-registry.js';
 import type { InFlight } from './in-flight.js';
@@ -15,6 +16,7 @@ export function bindBatch(
   logger: Logger,
   withBody: (candidate: Candidate) => Promise<StoredMessage>,
   inFlight: InFlight,
+  tracing: Tracing,
 ): Pick<LaneHandler, 'batch' | 'invoke'> {
   const invoke: BatchRules['invoke'] = async (candidates, tools) => {
     const messages: InboxMessage[] = [];
@@ -33,7 +35,22 @@ export function bindBatch(
       call = () => inFlight.during({ id, source, type, attempt: attemptOf(message) }, inner);
     }
     const [only] = messages;
-    await (only && messages.length === 1 ? during(only, call) : call());
+    const all = call;
+    await tracing.attempt(
+      {
+        box: 'inbox',
+        operation: 'handle',
+        destination: only?.source ?? '',
+        type: only?.type ?? '',
+        messages: candidates.map((candidate) => ({
+          id: candidate.id,
+          messageId: candidate.id,
+          attempt: attempts.get(candidate.id) ?? 1,
+          trace: storedTrace(candidate),
+        })),
+      },
+      async () => (only && messages.length === 1 ? during(only, all) : all()),
+    );
   };
   return {
     batch: {

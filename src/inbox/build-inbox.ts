@@ -24,7 +24,7 @@ import {
 } from '../delivery/index.js';
 import type { KnownIds } from '../idempotency/index.js';
 import { InstanceMembership, LeaseKeeper, LeaseRowStore, newInstanceId, openGate, RedisGate } from '../lease/index.js';
-import type { MailroomEvents } from '../observability/index.js';
+import type { MailroomEvents, Tracing } from '../observability/index.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import { Backlog, breakerRules, HandlerLatency, Pressure } from '../pressure/index.js';
 import { sourceRules } from './admission-options.js';
@@ -85,13 +85,14 @@ export interface InboxParts {
 export interface InboxSurroundings {
   readonly dataSource: DataSource;
   readonly events: MailroomEvents;
+  readonly tracing: Tracing;
   readonly scheduler: SchedulerRegistry | undefined;
 }
 
 /** @throws InvalidOptionsError when the options are wrong */
 export async function buildInbox(
   given: InboxOptions,
-  { dataSource, events, scheduler }: InboxSurroundings,
+  { dataSource, events, tracing, scheduler }: InboxSurroundings,
 ): Promise<InboxParts> {
   const options = resolveInboxOptions(given);
   const pool = new ControlPool(dataSource, { size: options.controlPool });
@@ -106,7 +107,7 @@ export async function buildInbox(
     pressure,
   );
   const inFlight = new InFlight();
-  const dispatcher = new InboxDispatcher(registry, options, pool, table, admission, inFlight, pressure);
+  const dispatcher = new InboxDispatcher(registry, options, pool, table, admission, inFlight, pressure, tracing);
   const putOff = new PutOffStore(pool, table);
   const store = new LaneStore(pool, table);
   const order = new EntityOrderStore(pool, table, reorderStore(options, pool, table));
@@ -163,8 +164,8 @@ export async function buildInbox(
   const longestWaitMs = () => Math.max(pool.longestWaitMs(), intakeQueue.longestWaitMs());
   const intakeAdmission = new IntakeAdmission(options, pressure, { longestWaitMs });
   const saving = new IntakeSaving(intakeStore, intakeQueue, packet, known);
-  const intake = new Intake(options, intakeAdmission, saving, events, (lane) => consumer.wake(lane));
-  const execution = new ImmediateExecution(options, parts, newKeeper, (lane) => consumer.wake(lane));
+  const intake = new Intake(options, intakeAdmission, saving, events, tracing, (lane) => consumer.wake(lane));
+  const execution = new ImmediateExecution(options, parts, newKeeper, (lane) => consumer.wake(lane), tracing);
   return {
     options,
     registry,

@@ -13,7 +13,7 @@ import { ConflictError } from '../errors/conflict.error.js';
 import { HandlerRegistrationError } from '../errors/handler-registration.error.js';
 import { IntakeRefusedError } from '../errors/intake-refused.error.js';
 import type { Lease, LeaseKeeper } from '../lease/index.js';
-import { arrivingTrace } from '../observability/index.js';
+import type { Tracing } from '../observability/index.js';
 import type { StoredMessage } from './inbox-message.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
 import { draftMessages, type MessageDraft } from './message-draft.js';
@@ -51,6 +51,7 @@ export class ImmediateExecution {
     /** A keeper with an owner of its own: this instance's consumer is as foreign to it as any other. */
     private readonly newKeeper: () => LeaseKeeper,
     private readonly wake: (lane: number) => void,
+    private readonly tracing: Tracing,
   ) {}
 
   execute(name: string, input: PushInput, { serialize = true }: ExecuteOptions = {}): Promise<Executed> {
@@ -82,7 +83,7 @@ export class ImmediateExecution {
       return { status: 'ignored', messages: 0 };
     const { messages } = draftMessages(name, source, push, {
       lanes: this.options.lanes,
-      trace: arrivingTrace(push.headers),
+      trace: this.tracing.arriving(push.headers),
     });
     for (const draft of messages) {
       if (serialize) await this.inLane(draft);

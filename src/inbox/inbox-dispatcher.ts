@@ -11,6 +11,7 @@ import {
   type Readiness,
   storedTrace,
 } from '../delivery/index.js';
+import type { Tracing } from '../observability/index.js';
 import type { Pressure } from '../pressure/index.js';
 import { during } from './ambient-message.js';
 import { bindBatch } from './batch-dispatch.js';
@@ -35,6 +36,7 @@ export class InboxDispatcher implements LaneBox {
     private readonly admission: HandlerAdmission,
     private readonly inFlight: InFlight,
     private readonly pressure: Pick<Pressure, 'isLimited'>,
+    private readonly tracing: Tracing,
   ) {}
 
   paused(): readonly Kind[] {
@@ -79,7 +81,7 @@ export class InboxDispatcher implements LaneBox {
     const { timeoutMs, policy, transactional, batch } = handler;
     if (batch) {
       const load = (candidate: Candidate) => this.withBody(candidate);
-      return { timeoutMs, policy, transactional, ...bindBatch(batch, logger, load, this.inFlight) };
+      return { timeoutMs, policy, transactional, ...bindBatch(batch, logger, load, this.inFlight, this.tracing) };
     }
     return {
       timeoutMs,
@@ -92,7 +94,16 @@ export class InboxDispatcher implements LaneBox {
         const context = contextOf(message.id, trace.traceId, tools, logger);
         tools.started?.();
         const flight = { id: message.id, source: message.source, type: message.type, attempt: tools.attempt };
-        await this.inFlight.during(flight, () => during(message, () => handler.call(message, context), trace));
+        await this.tracing.attempt(
+          {
+            box: 'inbox',
+            operation: 'handle',
+            destination: message.source,
+            type: message.type,
+            messages: [{ id: message.id, messageId: message.id, attempt: tools.attempt, trace }],
+          },
+          () => this.inFlight.during(flight, () => during(message, () => handler.call(message, context), trace)),
+        );
       },
     };
   }

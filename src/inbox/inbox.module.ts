@@ -4,7 +4,13 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import type { DataSource } from 'typeorm';
 import { retryWindowMs } from '../message/retry-window.js';
-import { MailroomEvents, MailroomEventsModule, MailroomProbes, RetryWindows } from '../observability/index.js';
+import {
+  MailroomEvents,
+  MailroomEventsModule,
+  MailroomProbes,
+  MailroomTracing,
+  RetryWindows,
+} from '../observability/index.js';
 import { buildInbox, type InboxParts } from './build-inbox.js';
 import { HandlerExplorer } from './handler-explorer.js';
 import { InboxLifecycle } from './inbox.lifecycle.js';
@@ -60,6 +66,7 @@ function moduleOf(
           inboxOptionsToken,
           getDataSourceToken(dataSource),
           MailroomEvents,
+          MailroomTracing,
           RetryWindows,
           { token: SchedulerRegistry, optional: true },
         ],
@@ -67,10 +74,11 @@ function moduleOf(
           given: InboxOptions,
           source: DataSource,
           events: MailroomEvents,
+          tracing: MailroomTracing,
           windows: RetryWindows,
           scheduler?: SchedulerRegistry,
         ) => {
-          const parts = await buildInbox(given, { dataSource: source, events, scheduler });
+          const parts = await buildInbox(given, { dataSource: source, events, tracing, scheduler });
           windows.note('inbox', retryWindowMs(parts.options, parts.options.handlerTimeout));
           return parts;
         },

@@ -3,7 +3,7 @@ import { isConnectionError, isReadOnly, isRetryable } from '../database/index.js
 import { DatabaseUnavailableError } from '../errors/database-unavailable.error.js';
 import { IntakeRefusedError } from '../errors/intake-refused.error.js';
 import { MailroomError } from '../errors/mailroom.error.js';
-import { arrivingTrace, type MailroomEvents } from '../observability/index.js';
+import type { MailroomEvents, Trace, Tracing } from '../observability/index.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
 import type { Stored } from './intake.store.js';
 import type { IntakeAdmission } from './intake-admission.js';
@@ -26,6 +26,7 @@ export class Intake {
     private readonly admission: IntakeAdmission,
     private readonly saving: IntakeSaving,
     private readonly events: MailroomEvents,
+    private readonly tracing: Tracing,
     private readonly wake: (lane: number) => void,
   ) {}
 
@@ -63,9 +64,12 @@ export class Intake {
   ): Promise<Receipt | readonly Receipt[]> {
     const leavePlace = this.place(name, () => this.admission.takePlace(name));
     try {
-      if (manager) return await this.take(name, input, manager, new Ticket());
       const ticket = new Ticket();
-      return await this.inTime(this.take(name, input, undefined, ticket), ticket);
+      const known = Object.hasOwn(this.options.sources, name) ? name : 'unknown';
+      const taken = this.tracing.receive(known, input.headers ?? {}, (trace) =>
+        this.take(name, input, manager, ticket, trace),
+      );
+      return await (manager ? taken : this.inTime(taken, ticket));
     } catch (error) {
       throw this.refused(name, asRefusal(name, error));
     } finally {
@@ -86,6 +90,7 @@ export class Intake {
     input: PushInput,
     manager: EntityManager | undefined,
     ticket: Ticket,
+    trace: Trace,
   ): Promise<Receipt | readonly Receipt[]> {
     const source = this.sourceOf(name);
     const push = new Push(input);
@@ -96,7 +101,6 @@ export class Intake {
       );
     }
     await verifySignature(name, source, push);
-    const trace = arrivingTrace(push.headers);
     this.admission.askLeave(name, manager === undefined);
     if (source.accept && !accepts(name, source.accept, push)) {
       this.events.emit({ name: 'ignored', source: name, traceId: trace.traceId });

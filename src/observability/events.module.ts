@@ -5,6 +5,7 @@ import { type ResolvedLogOptions, resolveLogOptions } from './logging/log-option
 import { OutcomeLog } from './logging/outcome-log.js';
 import { MailroomProbes } from './probes.js';
 import { RetryWindows } from './retry-windows.js';
+import { MailroomTracing } from './tracing/mailroom-tracing.js';
 
 const shared = [MailroomEvents, MailroomProbes, RetryWindows];
 
@@ -18,7 +19,12 @@ const shared = [MailroomEvents, MailroomProbes, RetryWindows];
       useFactory: (events: MailroomEvents, options: ResolvedLogOptions = resolveLogOptions({})) =>
         new OutcomeLog(events, options),
     },
+    {
+      provide: MailroomTracing,
+      inject: [MailroomEvents],
+      useFactory: (events: MailroomEvents) => MailroomTracing.open(events),
+    },
   ],
-  exports: shared,
+  exports: [...shared, MailroomTracing],
 })
 export class MailroomEventsModule {}

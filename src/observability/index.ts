@@ -16,4 +16,6 @@ export {
 export { MailroomEventsModule } from './events.module.js';
 export { type BoxProbe, type BoxStats, MailroomProbes } from './probes.js';
 export { RetryWindows } from './retry-windows.js';
+export { MailroomTracing } from './tracing/mailroom-tracing.js';
 export { arrivingTrace, headersOfTrace, type Trace, traceHeaders, traceOf } from './tracing/trace.js';
+export { type TracedAttempt, type Tracing, untraced } from './tracing/tracing.js';

@@ -18,7 +18,7 @@ import {
   UnknownTypes,
 } from '../delivery/index.js';
 import { newInstanceId } from '../lease/index.js';
-import type { MailroomEvents } from '../observability/index.js';
+import type { MailroomEvents, Tracing } from '../observability/index.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import { breakerRules } from '../pressure/index.js';
 import { CommitWatcher } from './commit-watcher.js';
@@ -57,11 +57,15 @@ export interface OutboxParts {
 export interface OutboxSurroundings {
   readonly dataSource: DataSource;
   readonly events: MailroomEvents;
+  readonly tracing: Tracing;
   readonly scheduler: SchedulerRegistry | undefined;
 }
 
 /** @throws InvalidOptionsError when the options are wrong */
-export function buildOutbox(given: OutboxOptions, { dataSource, events, scheduler }: OutboxSurroundings): OutboxParts {
+export function buildOutbox(
+  given: OutboxOptions,
+  { dataSource, events, tracing, scheduler }: OutboxSurroundings,
+): OutboxParts {
   const options = resolveOutboxOptions(given);
   const pool = new ControlPool(dataSource, { size: options.controlPool });
   const registry = new OutboxHandlerRegistry(options);
@@ -74,7 +78,7 @@ export function buildOutbox(given: OutboxOptions, { dataSource, events, schedule
     putOff: (what) => told.emit({ name: 'put-off', ...what }),
     failed: (error) => relay.failed(error),
   });
-  const box = new RelayBox(options, registry, breakers, pool, putOff, new UnknownTypes(putOff, crowds));
+  const box = new RelayBox(options, registry, breakers, pool, putOff, new UnknownTypes(putOff, crowds), tracing);
   const store = new ClaimStore(pool, outboxTable);
   const dialect = () => detectDialect(pool);
   const parts: CompetingParts = {
@@ -95,7 +99,7 @@ export function buildOutbox(given: OutboxOptions, { dataSource, events, schedule
   };
   const receivers = new ReceiverStore(pool);
   const recovery = new RecoveryStore(pool, outboxTable, box);
-  const relay = new Relay(options, { parts, box, breakers, receivers, recovery, events }, scheduler);
+  const relay = new Relay(options, { parts, box, breakers, receivers, recovery, events, tracing }, scheduler);
   const bus = wakeBusOf(options, databaseOf(dataSource), relay);
   // Who sends looks itself; others are told by those that do not.
   const wake = () => (relay.isRunning ? relay.wake() : bus?.tell());
@@ -107,7 +111,7 @@ export function buildOutbox(given: OutboxOptions, { dataSource, events, schedule
     relay,
     bus,
     service: new OutboxService(
-      { watcher, pool, orderKeys: new OrderKeysStore(pool), wake },
+      { watcher, pool, orderKeys: new OrderKeysStore(pool), wake, carried: () => tracing.carried() },
       relay,
       receivers,
       new OutboxQueries(pool),

@@ -4,7 +4,13 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import type { DataSource } from 'typeorm';
 import { retryWindowMs } from '../message/retry-window.js';
-import { MailroomEvents, MailroomEventsModule, MailroomProbes, RetryWindows } from '../observability/index.js';
+import {
+  MailroomEvents,
+  MailroomEventsModule,
+  MailroomProbes,
+  MailroomTracing,
+  RetryWindows,
+} from '../observability/index.js';
 import { buildOutbox, type OutboxParts } from './build-outbox.js';
 import { OutboxLifecycle } from './outbox.lifecycle.js';
 import { OutboxService } from './outbox.service.js';
@@ -60,6 +66,7 @@ function moduleOf(
           optionsToken,
           getDataSourceToken(dataSource),
           MailroomEvents,
+          MailroomTracing,
           RetryWindows,
           { token: SchedulerRegistry, optional: true },
         ],
@@ -67,10 +74,11 @@ function moduleOf(
           given: OutboxOptions,
           source: DataSource,
           events: MailroomEvents,
+          tracing: MailroomTracing,
           windows: RetryWindows,
           scheduler?: SchedulerRegistry,
         ) => {
-          const parts = buildOutbox(given, { dataSource: source, events, scheduler });
+          const parts = buildOutbox(given, { dataSource: source, events, tracing, scheduler });
           const { sendTimeout, parkExpiry } = parts.options;
           const window = retryWindowMs(parts.options, sendTimeout);
           windows.note('outbox', window);

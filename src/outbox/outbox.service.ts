@@ -2,7 +2,6 @@ import type { EntityManager } from 'typeorm';
 import type { PassEnd } from '../delivery/index.js';
 import type { Run, Selection } from '../delivery/runs/index.js';
 import { InvalidMessageError } from '../errors/invalid-message.error.js';
-import { currentMessage, headersOfTrace } from '../observability/index.js';
 import { type EnqueueParts, insertMessages } from './enqueue.js';
 import { keyBytes, messageRow } from './message-row.js';
 import type { DeliveryState, OutboxQueries, OutboxQuery, OutboxStats } from './outbox-queries.js';
@@ -17,7 +16,7 @@ const mostMessages = 10_000;
 /** Enqueues messages in the caller's transaction, and steers their sending. Exported by `OutboxModule`. */
 export class OutboxService {
   constructor(
-    private readonly parts: EnqueueParts & { wake(): void },
+    private readonly parts: EnqueueParts & { wake(): void; carried(): Record<string, string> },
     private readonly relay: Relay,
     private readonly receivers: ReceiverStore,
     private readonly queries: OutboxQueries,
@@ -40,7 +39,7 @@ export class OutboxService {
     const list: readonly OutgoingMessage[] = isList(messages) ? messages : [messages];
     if (list.length > mostMessages)
       throw new InvalidMessageError('messages', `${list.length} at once; write at most ${mostMessages} in one call`);
-    const carried = headersOfTrace(currentMessage() ?? {});
+    const carried = this.parts.carried();
     const rows = list.map((message) => messageRow(message, carried));
     await insertMessages(manager, rows, this.parts);
     return rows.map(({ messageId }) => messageId);

@@ -13,7 +13,7 @@ import {
   type UnknownTypes,
 } from '../delivery/index.js';
 import { PermanentFailureError } from '../errors/permanent-failure.error.js';
-import { withCurrentMessage } from '../observability/index.js';
+import { type Tracing, withCurrentMessage } from '../observability/index.js';
 import type { CallResult } from '../pressure/index.js';
 import type { OutboxHandlerRegistry, RegisteredOutboxHandler } from './handler-registry.js';
 import type { OutboxContext } from './outbox-context.js';
@@ -46,6 +46,7 @@ export class RelayBox implements CompetingBox {
     private readonly pool: ControlPool,
     private readonly putOffs: PutOffStore,
     private readonly unknown: UnknownTypes,
+    private readonly tracing: Tracing,
   ) {}
 
   kindOf(message: DueMessage): string {
@@ -162,7 +163,17 @@ export class RelayBox implements CompetingBox {
         logger,
       };
       tools.started?.();
-      await withCurrentMessage({ messageId: message.id, ...trace }, () => handler.call(message, context));
+      const { id: messageId, topic: type, attempt } = message;
+      await this.tracing.attempt(
+        {
+          box: 'outbox',
+          operation: 'handle',
+          destination: 'local',
+          type,
+          messages: [{ id: candidate.id, messageId, attempt, trace }],
+        },
+        async () => withCurrentMessage({ messageId, ...trace }, () => handler.call(message, context)),
+      );
     };
   }
 

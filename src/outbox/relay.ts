@@ -15,7 +15,7 @@ import {
   type SessionPool,
   type SweepPosition,
 } from '../delivery/index.js';
-import type { MailroomEvents } from '../observability/index.js';
+import type { MailroomEvents, Tracing } from '../observability/index.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import { FixedDelayLoop } from '../schedule/index.js';
 import { outgoingFacts } from './outbox-events.js';
@@ -37,6 +37,7 @@ export interface RelayParts {
   readonly receivers: ReceiverStore;
   readonly recovery: RecoveryStore;
   readonly events: MailroomEvents;
+  readonly tracing: Tracing;
 }
 
 /** Sends what was committed, beside the relays of other instances, on loops that never die. */
@@ -138,9 +139,9 @@ export class Relay {
   }
 
   private workOf(hand: ClaimsInHand, sessions: SessionPool): CompetingWork {
-    const { parts, box, breakers, receivers, events } = this.relay;
+    const { parts, box, breakers, receivers, events, tracing } = this.relay;
     const local = new CompetingAttempt(parts, hand, sessions);
-    const sends = new SendJob(parts, this.options, box, breakers, receivers, hand, events);
+    const sends = new SendJob(parts, this.options, box, breakers, receivers, hand, events, tracing);
     return {
       together: (turn) => together(turn, this.options.batchSize),
       run: async (job, until): Promise<JobEnd> => {

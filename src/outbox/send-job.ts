@@ -7,10 +7,11 @@ import {
   type InHand,
   type JobEnd,
   outcomeOfFailure,
+  storedTrace,
 } from '../delivery/index.js';
 import { HandlerTimeoutError } from '../errors/handler-timeout.error.js';
 import { PermanentFailureError } from '../errors/permanent-failure.error.js';
-import type { MailroomEvents } from '../observability/index.js';
+import type { MailroomEvents, TracedAttempt, Tracing } from '../observability/index.js';
 import { outgoingFacts } from './outbox-events.js';
 import type { ResolvedOutboxOptions } from './outbox-options.js';
 import type { ReceiverStore } from './receiver.store.js';
@@ -34,6 +35,7 @@ export class SendJob {
     private readonly receivers: ReceiverStore,
     private readonly hand: ClaimsInHand,
     private readonly events: MailroomEvents,
+    private readonly tracing: Tracing,
   ) {}
 
   async run(job: readonly InHand[], way: Way, transport: Transport, deadline: AbortSignal): Promise<JobEnd> {
@@ -41,7 +43,9 @@ export class SendJob {
     const call = this.breakers.begin(way.breaker);
     const messages = await Promise.all(job.map(({ candidate }) => this.box.load(candidate)));
     const wakeCounts = await this.wakeCountsOf(job);
-    const answer = await this.send(transport, messages, job, deadline);
+    const answer = await this.tracing.attempt(tracedSend(job, messages, way), () =>
+      this.send(transport, messages, job, deadline),
+    );
     const durationMs = performance.now() - startedAt;
     call?.end(verdict(answer), durationMs);
     const settled = await Promise.all(
@@ -208,6 +212,21 @@ export class SendJob {
       complete: (send, completion) => this.parts.store.complete(send, completion),
     };
   }
+}
+
+function tracedSend(job: readonly InHand[], messages: Parameters<Transport['send']>[0], way: Way): TracedAttempt {
+  return {
+    box: 'outbox',
+    operation: 'send',
+    destination: way.name,
+    type: messages[0]?.topic ?? '',
+    messages: job.map(({ candidate, attempt }) => ({
+      id: candidate.id,
+      messageId: candidate.message_id ?? candidate.id,
+      attempt,
+      trace: storedTrace(candidate),
+    })),
+  };
 }
 
 function receiverOf({ candidate }: InHand): Buffer[] {

@@ -16,6 +16,34 @@ import {
 } from '../support/reference-app.js';
 import { waitUntil } from '../support/wait-until.js';
 
+test('its log has one line for each outcome, with the trace of the push, and no phone number', async () => {
+  const database = await createTestDatabase('reference_app_log');
+  const child = launch({ ...secrets, DATABASE_URL: database.url, MIGRATE: 'true', LOG_SAMPLE_RATE: '1' });
+  try {
+    const app = await listening(child);
+    const phone = '13800138000';
+    const msgStr = JSON.stringify({ externalId: phone, name: 'Ada', phone });
+    const answer = await ask(app, '/push', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-request-id': 'request-1' },
+      body: JSON.stringify({ msgType: 1008, msgStr }),
+    });
+    expect(answer).toMatchObject({ status: 200, body: stored });
+    const expected = { traceId: 'request-1', messageId: (answer.body as { id: string }).id, context: 'Mailroom' };
+    expect(JSON.parse(await child.line('"event":"stored"'))).toMatchObject({ ...expected, status: 'pending' });
+    expect(JSON.parse(await child.line('"event":"succeeded"', 20_000))).toMatchObject({
+      ...expected,
+      status: 'success',
+      attempt: 1,
+      durationMs: expect.any(Number),
+    });
+    expect(child.stdout).not.toContain(phone);
+  } finally {
+    await child.kill();
+    await database.drop();
+  }
+});
+
 describe('on servers that go away', () => {
   test('pushes are answered 503 with Retry-After while the database is down, and taken again without a restart', async () => {
     const server = await startPrivateDatabase();
