@@ -7,6 +7,7 @@ export { isDuplicateKey } from './database/index.js';
 export type { InboxColumn, InboxTableOption } from './delivery/index.js';
 export * from './errors/index.js';
 export {
+  type BacklogAlarmOptions,
   type BreakerOptions,
   type BreakerSnapshot,
   type CappedCount,

@@ -10,7 +10,8 @@ export class BacklogStore {
   ) {}
 
   async sample(countTo: number, age: boolean): Promise<BacklogSample> {
-    return { waiting: await this.waiting(countTo), oldestDueMs: age ? await this.oldestDueMs() : null };
+    const waiting = await this.waiting(countTo);
+    return { waiting, oldestDueMs: age && waiting > 0 ? await this.oldestDueMs() : null };
   }
 
   /** Messages that are pending or held, counted up to `most`. Index: at most so many entries of the claim index. */

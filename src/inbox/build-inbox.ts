@@ -26,7 +26,7 @@ import type { KnownIds } from '../idempotency/index.js';
 import { InstanceMembership, LeaseKeeper, LeaseRowStore, newInstanceId, openGate, RedisGate } from '../lease/index.js';
 import type { MailroomEvents, Tracing } from '../observability/index.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
-import { Backlog, breakerRules, HandlerLatency, Pressure } from '../pressure/index.js';
+import { Backlog, BacklogAlarm, breakerRules, HandlerLatency, Pressure } from '../pressure/index.js';
 import { sourceRules } from './admission-options.js';
 import { BacklogStore } from './backlog.store.js';
 import { CompetingConsumption, competingParts } from './competing-consumption.js';
@@ -156,6 +156,14 @@ export async function buildInbox(
             onError,
           )
         : new OrderedConsumption(options, parts, membership, scheduler, onError),
+    new BacklogAlarm(
+      options.backlogAlarm,
+      async (countTo) => {
+        const { waiting, oldestDueMs } = await new BacklogStore(pool, table).sample(countTo, true);
+        return { messages: waiting, oldestDueMs };
+      },
+      (state, waiting) => events.emit({ name: 'backlog', box: 'inbox', state, ...waiting }),
+    ),
     (from) => findLanes(pool, table, from),
     scheduler,
   );

@@ -1,6 +1,7 @@
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import { announceRecovered, type LaneParts, type PassEnd, type RoundEnd, recoveryBatch } from '../delivery/index.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
+import type { BacklogAlarm } from '../pressure/index.js';
 import { FixedDelayLoop } from '../schedule/index.js';
 import type { Consumption } from './consumption.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
@@ -22,6 +23,7 @@ export class InboxConsumer {
     private readonly options: ResolvedInboxOptions,
     private readonly parts: LaneParts,
     newConsumption: NewConsumption,
+    private readonly alarm: Pick<BacklogAlarm, 'look'>,
     private readonly discoverLanes: (from: number) => Promise<number[]>,
     registry: SchedulerRegistry | undefined,
   ) {
@@ -68,6 +70,7 @@ export class InboxConsumer {
     await this.consumption.tidy();
     // Lanes that hold messages although nobody is configured for them any more.
     await this.consumption.adopt(await this.discoverLanes(this.options.lanes));
+    await this.alarm.look();
   }
 
   /** Milliseconds since the slowest loop last turned; 0 when nothing runs here. */

@@ -3,7 +3,13 @@ import { type BackoffOption, backoff, count, type Duration, duration, flag, pars
 import { type InboxTableOption, tableOf, tableOption } from '../delivery/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { GivenRedisClient } from '../lease/index.js';
-import { type BreakerOptions, breakerRules, breakerSchema } from '../pressure/index.js';
+import {
+  type BacklogAlarmOptions,
+  type BreakerOptions,
+  backlogAlarmSchema,
+  breakerRules,
+  breakerSchema,
+} from '../pressure/index.js';
 import { type AdmissionLimits, limitSchemas, sourceRules } from './admission-options.js';
 import { checkIdempotency, type IdempotencyOptions, idempotencySchema } from './idempotency-options.js';
 import { type ResolvedSource, type SourceOptions, sourceSchema } from './source-options.js';
@@ -63,6 +69,11 @@ export interface InboxOptions {
   readonly orphanAfter?: Duration;
   /** How often orphans are looked for, beside the change of a lane's holder. Default 30s. */
   readonly recoveryInterval?: Duration;
+  /**
+   * Event `backlog` and a warning when so much waits, or for so long. False: never. Looked at after each recoveryInterval.
+   * Default 500 messages or 10m, for 1m.
+   */
+  readonly backlogAlarm?: BacklogAlarmOptions | false;
   /**
    * Stops handling the messages of a (source, type) for a while when too many of its recent attempts failed; they are put
    * off without an attempt counted, others flow. Per process. Default on: half of at least 20 attempts in 1m, for 30s.
@@ -154,6 +165,7 @@ const schema = z.strictObject({
   timeoutsPerRound: count(1, 100).default(3),
   orphanAfter: duration({ min: 1_000 }).default(300_000),
   recoveryInterval: duration({ min: 100, max: 3_600_000 }).default(30_000),
+  backlogAlarm: backlogAlarmSchema,
   breaker: breakerSchema.or(z.literal(false, 'write false, or an object such as { openFor: 30000 }')).prefault({}),
   adaptiveConcurrency: flag.default(true),
   controlPool: count(2, 100).optional(),

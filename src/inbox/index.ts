@@ -14,7 +14,7 @@
  * commit; its transaction lost a deadlock; it timed out. Effects outside the database can then happen twice.
  */
 
-export type { BreakerOptions } from '../pressure/index.js';
+export type { BacklogAlarmOptions, BreakerOptions } from '../pressure/index.js';
 export { buildInbox, type InboxParts, type InboxSurroundings } from './build-inbox.js';
 export type { BreakerSnapshot } from './handler-admission.js';
 export type { IdempotencyOptions } from './idempotency-options.js';

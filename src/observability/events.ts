@@ -16,6 +16,14 @@ export type MailroomEvent =
       readonly limit: number;
       readonly state: 'closed' | 'open';
     }
+  /** More than `backlogAlarm` allows has been waiting for a while, or no longer. Counted up to its limit. */
+  | {
+      readonly name: 'backlog';
+      readonly box: 'inbox' | 'outbox';
+      readonly state: 'raised' | 'cleared';
+      readonly messages: number;
+      readonly oldestDueMs: number | null;
+    }
   | (MessageFacts & { readonly name: 'succeeded'; readonly durationMs: number })
   | (MessageFacts & {
       readonly name: 'retrying';

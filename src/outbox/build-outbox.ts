@@ -20,7 +20,8 @@ import {
 import { newInstanceId } from '../lease/index.js';
 import type { MailroomEvents, Tracing } from '../observability/index.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
-import { breakerRules } from '../pressure/index.js';
+import { BacklogAlarm, breakerRules } from '../pressure/index.js';
+import { outboxBacklog } from './backlog.store.js';
 import { CommitWatcher } from './commit-watcher.js';
 import { OutboxHandlerRegistry } from './handler-registry.js';
 import { OrderKeysStore } from './order-keys.store.js';
@@ -99,7 +100,12 @@ export function buildOutbox(
   };
   const receivers = new ReceiverStore(pool);
   const recovery = new RecoveryStore(pool, outboxTable, box);
-  const relay = new Relay(options, { parts, box, breakers, receivers, recovery, events, tracing }, scheduler);
+  const alarm = new BacklogAlarm(
+    options.backlogAlarm,
+    (countTo) => outboxBacklog(pool, countTo),
+    (state, waiting) => events.emit({ name: 'backlog', box: 'outbox', state, ...waiting }),
+  );
+  const relay = new Relay(options, { parts, box, breakers, receivers, recovery, events, tracing, alarm }, scheduler);
   const bus = wakeBusOf(options, databaseOf(dataSource), relay);
   // Who sends looks itself; others are told by those that do not.
   const wake = () => (relay.isRunning ? relay.wake() : bus?.tell());

@@ -11,7 +11,13 @@ import {
 } from '../config/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { GivenRedisClient } from '../lease/index.js';
-import { type BreakerOptions, breakerRules, breakerSchema } from '../pressure/index.js';
+import {
+  type BacklogAlarmOptions,
+  type BreakerOptions,
+  backlogAlarmSchema,
+  breakerRules,
+  breakerSchema,
+} from '../pressure/index.js';
 import type { OutboxMessage } from './outbox-message.js';
 import type { LocalTransport } from './transports/local-transport.js';
 import type { Transport } from './transports/transport.js';
@@ -64,6 +70,11 @@ export interface OutboxOptions {
   readonly parkExpiry?: Duration;
   /** How often messages of owners that disappeared are looked for. Default 30s. */
   readonly recoveryInterval?: Duration;
+  /**
+   * Event `backlog` and a warning when so much waits, or for so long. False: never. Looked at after each recoveryInterval.
+   * Default 500 messages or 10m, for 1m.
+   */
+  readonly backlogAlarm?: BacklogAlarmOptions | false;
   /** Stops sending through a transport for a while when too many of its recent sends failed. Default on, as for the inbox. */
   readonly breaker?: BreakerOptions | false;
   /** Connections of mailroom's own for the relay. Default 4. */
@@ -114,6 +125,7 @@ const schema = z.strictObject({
   parkRecheck: duration({ min: 100, max: 86_400_000 }).default(300_000),
   parkExpiry: duration({ min: 1_000 }).default(604_800_000),
   recoveryInterval: duration({ min: 100, max: 3_600_000 }).default(30_000),
+  backlogAlarm: backlogAlarmSchema,
   breaker: breakerSchema.or(z.literal(false, 'write false, or an object such as { openFor: 30000 }')).prefault({}),
   controlPool: count(2, 100).default(4),
   shutdown: z.strictObject({ deadline: duration({ min: 1, max: 3_600_000 }).default(20_000) }).prefault({}),

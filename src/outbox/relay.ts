@@ -17,6 +17,7 @@ import {
 } from '../delivery/index.js';
 import type { MailroomEvents, Tracing } from '../observability/index.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
+import type { BacklogAlarm } from '../pressure/index.js';
 import { FixedDelayLoop } from '../schedule/index.js';
 import { outgoingFacts } from './outbox-events.js';
 import type { ResolvedOutboxOptions } from './outbox-options.js';
@@ -38,6 +39,7 @@ export interface RelayParts {
   readonly recovery: RecoveryStore;
   readonly events: MailroomEvents;
   readonly tracing: Tracing;
+  readonly alarm: Pick<BacklogAlarm, 'look'>;
 }
 
 /** Sends what was committed, beside the relays of other instances, on loops that never die. */
@@ -125,6 +127,7 @@ export class Relay {
     }
     this.sweptTo = await parts.order.repair(this.sweptTo, sweepSize);
     if (moved > 0) this.wake();
+    await this.relay.alarm.look();
   }
 
   /** Milliseconds since the slowest loop last turned; 0 when nothing runs here. */

@@ -10,6 +10,7 @@
  * N of each; only what waits in the table is the same for all of them.
  */
 export { Backlog, type BacklogLimits, type BacklogReason, type BacklogSample } from './backlog.js';
+export { BacklogAlarm, type BacklogAlarmOptions, backlogAlarmSchema, type Waiting } from './backlog-alarm.js';
 export { Breaker, type BreakerCall, type BreakerRules, type BreakerState, type CallResult } from './breaker.js';
 export { type BreakerOptions, breakerRules, breakerSchema } from './breaker-options.js';
 export { HandlerLatency } from './handler-latency.js';

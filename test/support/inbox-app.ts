@@ -51,6 +51,7 @@ const observed: readonly MailroomEventName[] = [
   'ignored',
   'refused',
   'intake-backlog',
+  'backlog',
   'succeeded',
   'retrying',
   'failed',

@@ -64,6 +64,7 @@ const observed: readonly MailroomEventName[] = [
   'transport-breaker',
   'relay-pass',
   'relay-failed',
+  'backlog',
 ];
 
 /** An application on `database` (already migrated). Close it in the test that starts it. */

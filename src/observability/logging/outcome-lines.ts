@@ -71,6 +71,10 @@ export const outcomeLines: Lines = {
     state === 'closed'
       ? warn('too much waits: pushes are refused', { reason, limit })
       : log('pushes are taken again', { reason, limit }),
+  backlog: ({ state, box, messages, oldestDueMs }) =>
+    state === 'raised'
+      ? warn('too much has been waiting for too long', { box, messages, oldestDueMs })
+      : log('what waited is done', { box, messages, oldestDueMs }),
   breaker: ({ source, type, state }) =>
     state === 'open'
       ? warn('a breaker opened', { source, type, state })

@@ -38,6 +38,7 @@ function rulesOf(metrics: MetricWriter) {
     refused: ({ source, refusal }) => metrics.count('mailroom_inbox_refused_total', { source, reason: refusal }),
     'intake-backlog': ({ reason, state }) =>
       metrics.set('mailroom_inbox_intake_closed', { reason }, state === 'closed' ? 1 : 0),
+    backlog: ({ box, state }) => metrics.set('mailroom_backlog_alarm', { box }, state === 'raised' ? 1 : 0),
     succeeded: (event) => attempt(event, 'success'),
     retrying: (event) => attempt(event, 'retry'),
     failed: (event) => attempt(event, 'failed'),

@@ -32,6 +32,7 @@ export const metricDefinitions = {
   mailroom_inbox_put_off_total: counter('Messages put off, by reason', 'source', 'type', 'reason'),
   mailroom_inbox_breaker_state: gauge('Breaker: 0 closed, 1 half-open, 2 open', 'source', 'type'),
   mailroom_inbox_intake_closed: gauge('1 while pushes are refused because too much waits', 'reason'),
+  mailroom_backlog_alarm: gauge('1 while more waits than backlogAlarm allows', 'box'),
   mailroom_lease_lost_total: counter('Lanes lost while they were in work', 'lease'),
   mailroom_lease_renewal_seconds: seconds('Duration of lease renewals'),
   mailroom_lease_renewal_failures_total: counter('Renewals of a lease that did not get through', 'lease'),

@@ -35,6 +35,7 @@ const kinds = {
   recoveryGroups: /^SELECT name FROM mailroom_lease .* 'inbox:group:'/,
   recoveryHeld: /^SELECT .* m\.status = 'held' AND .* LIMIT 500$/,
   recoveryLanes: /^SELECT m\.lane AS lane FROM .* m\.lane >= \d+ ORDER BY m\.lane LIMIT 1$/,
+  alarm: /^SELECT CAST\(\(?(?:SELECT )?COUNT\(\*\).*\(SELECT 1 AS one FROM /,
 } as const;
 type Kind = keyof typeof kinds | 'other';
 
@@ -124,6 +125,8 @@ test('several idle lanes cost one look per round and lane, and recovery and shar
       expect(of(kind).length).toBeLessThanOrEqual(passes(recoveryInterval));
     }
     expect(of('recoveryLanes').length).toBeLessThanOrEqual(3 * passes(recoveryInterval));
+    expect(of('alarm').length).toBeGreaterThan(0);
+    expect(of('alarm').length).toBeLessThanOrEqual(2 * passes(recoveryInterval));
     for (const kind of ['sharingWrite', 'sharingRead'] as const) {
       expect(of(kind).length).toBeGreaterThan(0);
       expect(of(kind).length).toBeLessThanOrEqual(passes(ttl / 3));
@@ -184,7 +187,14 @@ test('an idle relay costs one look per poll, and recovery what the table of time
     expect(of('other')).toEqual([]);
     expect(Math.abs(of('relayLook').length - polled)).toBeLessThanOrEqual(1);
     const passes = Math.ceil(elapsedMs / recoveryInterval) + 1;
-    for (const kind of ['recoveryStart', 'recoveryOrphans', 'recoveryEnd', 'recheck', 'recoveryHeld'] as const) {
+    for (const kind of [
+      'recoveryStart',
+      'recoveryOrphans',
+      'recoveryEnd',
+      'recheck',
+      'recoveryHeld',
+      'alarm',
+    ] as const) {
       expect(of(kind).length).toBeGreaterThan(0);
       expect(of(kind).length).toBeLessThanOrEqual(passes);
     }
