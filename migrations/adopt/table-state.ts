@@ -28,6 +28,8 @@ export interface TableState {
   readonly columns: ReadonlyMap<string, ColumnState>;
   /** Columns of each index, in order, in lower case. */
   readonly indexes: ReadonlyMap<string, readonly string[]>;
+  /** Names of those that are unique. */
+  readonly unique: ReadonlySet<string>;
   readonly engine: string;
 }
 
@@ -51,8 +53,8 @@ export async function readTable(queryRunner: Queries, adopted: AdoptedTable): Pr
        FROM information_schema.columns c WHERE c.table_schema = DATABASE() AND c.table_name = ?`,
     [table],
   );
-  const parts: { name: string; part: string }[] = await queryRunner.query(
-    `SELECT s.index_name AS name, s.column_name AS part FROM information_schema.statistics s
+  const parts: { name: string; part: string; not_unique: number | string }[] = await queryRunner.query(
+    `SELECT s.index_name AS name, s.column_name AS part, s.non_unique AS not_unique FROM information_schema.statistics s
       WHERE s.table_schema = DATABASE() AND s.table_name = ? ORDER BY s.index_name, s.seq_in_index`,
     [table],
   );
@@ -61,6 +63,7 @@ export async function readTable(queryRunner: Queries, adopted: AdoptedTable): Pr
   return {
     columns: new Map(columns.map((row) => [row.name.toLowerCase(), stateOf(row)])),
     indexes,
+    unique: new Set(parts.filter((part) => Number(part.not_unique) === 0).map(({ name }) => name)),
     engine: String(found.engine),
   };
 }
@@ -130,9 +133,9 @@ export function missingParts(
 ): { columns: AdoptedColumnName[]; indexes: string[] } {
   return {
     columns: columnNames.filter((column) => !state.columns.has(nameOf(adopted, column).toLowerCase())),
-    indexes: ADOPTED_INDEXES.filter(({ name, columns }) => {
+    indexes: ADOPTED_INDEXES.filter(({ name, columns, unique }) => {
       const wanted = columns.map((column) => nameOf(adopted, column).toLowerCase());
-      return state.indexes.get(name)?.join() !== wanted.join();
+      return state.indexes.get(name)?.join() !== wanted.join() || (unique && !state.unique.has(name));
     }).map(({ name }) => name),
   };
 }

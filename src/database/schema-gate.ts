@@ -13,12 +13,18 @@ interface ColumnRow extends Row {
   readonly table: string;
   readonly name: string;
   readonly type: string;
+  /** 1: an INSERT that does not name it fails. */
+  readonly required: string;
 }
 
 interface IndexRow extends Row {
   readonly table: string;
   readonly name: string;
-  readonly part: string;
+  /** Null: an expression. */
+  readonly part: string | null;
+  /** Of a text, so many characters or bytes alone. */
+  readonly prefix: string | null;
+  readonly not_unique: string;
 }
 
 /**
@@ -29,20 +35,25 @@ export async function schemaProblems(reader: SchemaReader, needs: readonly Table
   const tables = needs.map(({ table }) => table);
   const places = tables.map(() => '?').join(', ');
   const columns = await reader.rows<ColumnRow>(
-    `SELECT c.table_name AS \`table\`, c.column_name AS name, c.column_type AS type FROM information_schema.columns c
+    `SELECT c.table_name AS \`table\`, c.column_name AS name, c.column_type AS type,
+            c.is_nullable = 'NO' AND c.column_default IS NULL AND c.extra NOT LIKE '%auto_increment%'
+              AND c.extra NOT LIKE '%GENERATED%' AS required
+       FROM information_schema.columns c
       WHERE c.table_schema = DATABASE() AND c.table_name IN (${places})`,
     tables,
   );
   const indexes = await reader.rows<IndexRow>(
-    `SELECT s.table_name AS \`table\`, s.index_name AS name, s.column_name AS part FROM information_schema.statistics s
+    `SELECT s.table_name AS \`table\`, s.index_name AS name, s.column_name AS part, s.sub_part AS prefix,
+            s.non_unique AS not_unique
+       FROM information_schema.statistics s
       WHERE s.table_schema = DATABASE() AND s.table_name IN (${places}) ORDER BY s.table_name, s.index_name, s.seq_in_index`,
     tables,
   );
   return needs.flatMap((need) =>
     problemsOf(
       need,
-      columns.filter(({ table }) => table === need.table),
-      indexes.filter(({ table }) => table === need.table),
+      columns.filter(({ table }) => isSameName(table, need.table)),
+      indexes.filter(({ table }) => isSameName(table, need.table)),
     ),
   );
 }
@@ -79,30 +90,49 @@ export async function passSchemaGate(
   return [];
 }
 
-function problemsOf(
-  { table, ...need }: TableNeed,
-  columns: readonly ColumnRow[],
-  indexes: readonly IndexRow[],
-): string[] {
-  if (columns.length === 0) return [`there is no table ${table}`];
+/** A server with lower_case_table_names answers in lower case; the query has chosen the tables. */
+function isSameName(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
+}
+
+function problemsOf(need: TableNeed, columns: readonly ColumnRow[], indexes: readonly IndexRow[]): string[] {
+  if (columns.length === 0) return [`there is no table ${need.table}`];
+  return [...columnProblems(need, columns), ...indexProblems(need, indexes)];
+}
+
+function columnProblems({ table, columns: wanted }: TableNeed, columns: readonly ColumnRow[]): string[] {
   const types = new Map(columns.map(({ name, type }) => [name.toLowerCase(), type.toLowerCase()]));
-  const parts = new Map<string, string[]>();
-  for (const { name, part } of indexes) parts.set(name, [...(parts.get(name) ?? []), part.toLowerCase()]);
+  const ours = new Set(Object.keys(wanted).map((name) => name.toLowerCase()));
   return [
-    ...Object.entries(need.columns).flatMap(([column, wanted]) => {
+    ...Object.entries(wanted).flatMap(([column, beginnings]) => {
       const type = types.get(column.toLowerCase());
       if (type === undefined) return [`${table} has no column ${column}`];
-      return wanted.split('|').some((beginning) => type.startsWith(beginning))
+      return beginnings.split('|').some((beginning) => type.startsWith(beginning))
         ? []
-        : [`${table}.${column} is ${type} and should be ${wanted.replace('|', ' or ')}`];
+        : [`${table}.${column} is ${type} and should be ${beginnings.replaceAll('|', ' or ')}`];
     }),
-    ...Object.entries(need.indexes).flatMap(([index, wanted]) => {
-      const found = parts.get(index);
-      if (found === undefined) return [`${table} has no index ${index} (${wanted.join(', ')})`];
-      const isSame = found.join() === wanted.map((column) => column.toLowerCase()).join();
-      return isSame
-        ? []
-        : [`the index ${index} of ${table} is on (${found.join(', ')}) and should be on (${wanted.join(', ')})`];
-    }),
+    ...columns
+      .filter(({ name, required }) => Number(required) === 1 && !ours.has(name.toLowerCase()))
+      .map(({ name }) => `${table}.${name} is NOT NULL without a default, and nothing of mailroom gives it a value`),
   ];
+}
+
+function indexProblems({ table, indexes: wanted, unique = {} }: TableNeed, indexes: readonly IndexRow[]): string[] {
+  const parts = new Map<string, string[]>();
+  for (const { name, part, prefix } of indexes) {
+    const text = part === null ? 'an expression' : `${part.toLowerCase()}${prefix === null ? '' : `(${prefix})`}`;
+    parts.set(name, [...(parts.get(name) ?? []), text]);
+  }
+  const isNotUnique = (index: string) =>
+    indexes.some(({ name, not_unique: not }) => name === index && Number(not) === 1);
+  return Object.entries(wanted).flatMap(([index, columns]) => {
+    const found = parts.get(index);
+    if (found === undefined) return [`${table} has no index ${index} (${columns.join(', ')})`];
+    if (found.join() !== columns.map((column) => column.toLowerCase()).join())
+      return [`the index ${index} of ${table} is on (${found.join(', ')}) and should be on (${columns.join(', ')})`];
+    const consequence = unique[index];
+    return consequence !== undefined && isNotUnique(index)
+      ? [`the index ${index} of ${table} is not unique: ${consequence}`]
+      : [];
+  });
 }

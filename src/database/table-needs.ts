@@ -1,10 +1,12 @@
 /** What a statement of ours takes for granted of a table. */
 export interface TableNeed {
   readonly table: string;
-  /** By column: how its type begins in information_schema. */
+  /** By column: how its type begins in information_schema; `|` between those that will do. */
   readonly columns: Readonly<Record<string, string>>;
   /** By index: its columns, in order. */
   readonly indexes: Readonly<Record<string, readonly string[]>>;
+  /** By index that decides what a duplicate is: what happens when it is not unique. */
+  readonly unique?: Readonly<Record<string, string>>;
 }
 
 /** The schema that this release works with. Older ones are refused; newer ones are kept compatible by their release. */
@@ -51,6 +53,7 @@ export const inboxNeed: TableNeed = {
     inbox_claim: ['status', 'lane', 'next_attempt_at', 'id'],
     inbox_entity: ['open_entity', 'id'],
   },
+  unique: { inbox_dedup: 'a message that is pushed twice would be stored twice' },
 };
 
 export const outboxNeed: TableNeed = {
@@ -76,6 +79,7 @@ export const outboxNeed: TableNeed = {
     outbox_receiver: ['receiver', 'created_at'],
     outbox_subject: ['subject'],
   },
+  unique: { outbox_message_id: 'a message id that is given twice would be sent twice' },
 };
 
 const archived = { archive_id: 'bigint', archived_at: instant, reason: 'varchar', run_id: 'bigint' } as const;

@@ -144,6 +144,7 @@ async function move(flags: MigrateFlags, direction: 'up' | 'down'): Promise<void
     const text = [...statements.map((statement) => `${statement};`), unchanged].join('\n\n');
     return say(flags.json, { dryRun: true, statements }, text);
   }
+  if (direction === 'up' && flags.phase === 2) await refuseBeforePhase1(flags);
   const { adoptTable, mailroomMigrations, runMigrationsExclusively } = await loadMigrations();
   const table = tableNamed(flags);
   const adopted =
@@ -173,6 +174,20 @@ async function move(flags: MigrateFlags, direction: 'up' | 'down'): Promise<void
   } finally {
     await dataSource.destroy();
   }
+}
+
+/** Both phases are given to TypeORM, which would begin with the first one: whoever asks for the second has not meant that. */
+function refuseBeforePhase1(flags: MigrateFlags): Promise<void> {
+  return withSession(flags, async ({ pool, inboxTable }) => {
+    const options = needed(adoptionOf(inboxTable, flags));
+    const { adoptionState } = await loadMigrations();
+    const { missing } = await adoptionState({ query: (text, values) => pool.rows(text, values) }, options);
+    if (missing.length > 0)
+      throw new SchemaMismatchError(
+        [`phase 1 of ${options.table} is not complete (missing: ${missing.join(', ')})`],
+        'Nothing was changed. Run it with --phase 1, and phase 2 when no instance of the old code is left',
+      );
+  });
 }
 
 /** Reverts one migration by its name, and takes it out of the list of those that ran. */

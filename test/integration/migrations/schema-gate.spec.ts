@@ -62,6 +62,18 @@ test.each([
     'ALTER TABLE inbox_message DROP KEY inbox_entity, ADD KEY inbox_entity (open_entity)',
     'the index inbox_entity of inbox_message is on (open_entity) and should be on (open_entity, id)',
   ],
+  [
+    'ALTER TABLE inbox_message DROP KEY inbox_dedup, ADD KEY inbox_dedup (source, dedup_key)',
+    'the index inbox_dedup of inbox_message is not unique: a message that is pushed twice would be stored twice',
+  ],
+  [
+    'ALTER TABLE inbox_message DROP KEY inbox_dedup, ADD UNIQUE KEY inbox_dedup (source, dedup_key(10))',
+    'the index inbox_dedup of inbox_message is on (source, dedup_key(10)) and should be on (source, dedup_key)',
+  ],
+  [
+    'ALTER TABLE inbox_message ADD COLUMN own INT NOT NULL',
+    'inbox_message.own is NOT NULL without a default, and nothing of mailroom gives it a value',
+  ],
   ["DELETE FROM mailroom_setting WHERE name = 'schema_version'", 'the schema has version none, and 1 is needed'],
 ])('the inbox refuses to start after %s', async (sql, problem) => {
   await database.query(sql);
@@ -100,6 +112,18 @@ describe('an adopted table', () => {
     expect(await start({ inbox: { table: logTable, enabled: false } })).not.toContainEqual(warning);
     await migrate(database, (runner) => new phase2().up(runner));
     expect(await start(enabled)).not.toContainEqual(warning);
+  });
+
+  test.each([
+    ['MODIFY createTime DATE NULL', /message_log.createTime is date and should be datetime or timestamp/],
+    ['MODIFY msgStr INT NOT NULL DEFAULT 0', /message_log.msgStr is int.* and should be /],
+    ['MODIFY msgType VARCHAR(50) NOT NULL', /message_log.msgType is NOT NULL without a default/],
+  ])('that was changed after phase 1 is refused: %s', async (change, words) => {
+    const { phase1 } = adoption();
+    await migrate(database, (runner) => new phase1().up(runner));
+    await database.query('DELETE FROM message_log');
+    await database.query(`ALTER TABLE message_log ${change}`);
+    await expect(start(enabled)).rejects.toThrow(words);
   });
 
   test('with other names than the migration had is refused', async () => {
