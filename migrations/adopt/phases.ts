@@ -53,12 +53,13 @@ export function enterPhase1(queryRunner: QueryRunner, adopted: AdoptedTable, opt
     const state = await readTable(queryRunner, adopted);
     refuseUnfit(adopted, state);
     const missing = missingParts(adopted, state);
+    // Before anything is changed.
+    for (const name of missing.indexes)
+      if (state.indexes.has(name)) throw refusal(`${table} has another index named ${name}: rename it`);
     const columns = addColumns(adopted, missing.columns, options.defaults);
     if (columns !== null) await alterOnline(queryRunner, table, columns, 'definition', options);
-    for (const name of missing.indexes) {
-      if (state.indexes.has(name)) throw refusal(`${table} has another index named ${name}: rename it`);
+    for (const name of missing.indexes)
       await alterOnline(queryRunner, table, addIndex(adopted, name), 'index', options);
-    }
     return columns !== null || missing.indexes.length > 0;
   });
 }

@@ -31,6 +31,7 @@ export interface TableState {
   /** Names of those that are unique. */
   readonly unique: ReadonlySet<string>;
   readonly engine: string;
+  readonly isPartitioned: boolean;
 }
 
 export const columnNames = Object.keys(ADOPTED_COLUMNS) as AdoptedColumnName[];
@@ -43,9 +44,9 @@ export function nameOf({ columns }: AdoptedTable, column: AdoptedColumnName): st
 export async function readTable(queryRunner: Queries, adopted: AdoptedTable): Promise<TableState> {
   const { table } = adopted;
   const [found] = (await queryRunner.query(
-    `SELECT t.engine AS engine FROM information_schema.tables t WHERE t.table_schema = DATABASE() AND t.table_name = ?`,
+    `SELECT t.engine AS engine, t.create_options AS options FROM information_schema.tables t WHERE t.table_schema = DATABASE() AND t.table_name = ?`,
     [table],
-  )) as { engine: string | null }[];
+  )) as { engine: string | null; options: string | null }[];
   if (!found) throw refusal(`there is no table ${table} in this database. Write the name of the table to adopt`);
   const columns: Row[] = await queryRunner.query(
     `SELECT c.column_name AS name, c.column_type AS type, c.character_set_name AS charset, c.column_default AS value,
@@ -65,6 +66,7 @@ export async function readTable(queryRunner: Queries, adopted: AdoptedTable): Pr
     indexes,
     unique: new Set(parts.filter((part) => Number(part.not_unique) === 0).map(({ name }) => name)),
     engine: String(found.engine),
+    isPartitioned: /\bpartitioned\b/i.test(found.options ?? ''),
   };
 }
 
@@ -96,6 +98,12 @@ export function refuseUnfit(adopted: AdoptedTable, state: TableState): void {
   if (state.engine.toLowerCase() !== 'innodb')
     throw refusal(
       `${table} is a table of ${state.engine}, and messages need transactions: ALTER TABLE ${table} ENGINE=InnoDB`,
+    );
+  // The server wants the columns of the partitions in each unique key, and then copies in two partitions would not meet.
+  if (state.isPartitioned)
+    throw refusal(
+      `${table} is partitioned, and a unique key on (source, dedup_key) is not possible there. Take a table without partitions, ` +
+        `or give messages one of mailroom's own and leave ${table} as it is`,
     );
   const primary = state.indexes.get('PRIMARY') ?? [];
   const id = nameOf(adopted, 'id').toLowerCase();

@@ -152,13 +152,38 @@ test.each([
   ],
   ['a body in another charset', 'MODIFY msgStr TEXT CHARACTER SET latin1 NOT NULL', /keeps its text in latin1/],
   ['a body that is a number', 'MODIFY msgStr INT NOT NULL DEFAULT 0', /msgStr is int.* which cannot be the body/],
+  ['partitions', 'PARTITION BY HASH (id) PARTITIONS 4', /message_log is partitioned/],
   ['another engine', 'ENGINE=MyISAM', /ALTER TABLE message_log ENGINE=InnoDB/],
   ['an index with our name', 'ADD KEY inbox_claim (createTime)', /another index named inbox_claim: rename it/],
 ])('a table with %s is refused with what to do', async (_what, change, words) => {
   await database.query('DELETE FROM message_log');
   await database.query(`ALTER TABLE message_log ${change}`);
+  const before = await columns();
   await expect(up(phase1)).rejects.toThrow(words);
+  expect(await columns()).toEqual(before);
 });
+
+test('a table whose definition was changed in an instant as often as MySQL can remember is rebuilt beside its writers', async () => {
+  const lines: string[] = [];
+  const isFull = async () => {
+    for (let n = 0; n < 300; n++)
+      try {
+        await database.query(`ALTER TABLE message_log ADD COLUMN v${n} INT NULL, ALGORITHM=INSTANT`);
+        await database.query(`ALTER TABLE message_log DROP COLUMN v${n}, ALGORITHM=INSTANT`);
+      } catch (error) {
+        expect(error).toMatchObject({ errno: 4092 });
+        return true;
+      }
+    return false;
+  };
+  // MariaDB has no such limit.
+  if (database.flavour === 'mysql') expect(await isFull()).toBe(true);
+  const { phase1: patient } = adoption({ log: (line) => void lines.push(line) });
+  await up(patient);
+  const way = database.flavour === 'mysql' ? 'ALGORITHM=INPLACE, LOCK=NONE' : 'ALGORITHM=INSTANT';
+  expect(lines).toContainEqual(expect.stringMatching(new RegExp(`ADD COLUMN[\\s\\S]*${way} \\(`)));
+  expect(await statuses()).toEqual(Array(3).fill('success'));
+}, 180_000);
 
 test('a table without a simple primary key, and one that is not there, are refused', async () => {
   await database.query('ALTER TABLE message_log DROP PRIMARY KEY, ADD KEY (id), ADD PRIMARY KEY (id, createTime)');
