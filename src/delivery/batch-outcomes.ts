@@ -7,6 +7,7 @@ import type { BatchHold } from './batch-hold.js';
 import { type Batch, factsOf, type Member } from './batch-member.js';
 import type { GroupLockStore } from './group-lock.store.js';
 import type { HandlerTransaction } from './handler-transaction.js';
+import { ageMs } from './message-facts.js';
 import type { Completion } from './outcome-columns.js';
 import { type Completed, isTransient, type Send } from './outcome-writer.js';
 import type { Stragglers } from './stragglers.js';
@@ -130,7 +131,7 @@ export class BatchOutcomes {
 
   private async succeeded(member: Member, { startedAt }: Call): Promise<void> {
     const durationMs = performance.now() - startedAt;
-    this.parts.events.emit({ name: 'succeeded', ...factsOf(member), durationMs });
+    this.parts.events.emit({ name: 'succeeded', ...factsOf(member), durationMs, ageMs: ageMs(member.candidate) });
     this.tellIfLate(member);
     await this.hold.closed(member);
   }

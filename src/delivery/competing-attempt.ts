@@ -8,6 +8,7 @@ import type { ClaimsInHand } from './claims-in-hand.js';
 import type { CompetingParts, InHand, JobEnd, Until } from './competing-parts.js';
 import type { HandlerSession } from './handler-session.js';
 import { HandlerTransaction } from './handler-transaction.js';
+import { ageMs } from './message-facts.js';
 import type { Completion } from './outcome-columns.js';
 import type { Authority, Completed } from './outcome-writer.js';
 import type { SessionPool } from './session-pool.js';
@@ -81,7 +82,9 @@ export class CompetingAttempt {
       return this.fail(message, error, startedAt);
     }
     if (completed.written) {
-      events.emit({ name: 'succeeded', ...attemptFacts(message.candidate), durationMs: performance.now() - startedAt });
+      const durationMs = performance.now() - startedAt;
+      const { candidate } = message;
+      events.emit({ name: 'succeeded', ...attemptFacts(candidate), durationMs, ageMs: ageMs(candidate) });
       return { closed: [message.claim.id], timedOut: false };
     }
     if (completed.instead) return this.tell(message, completed.instead, startedAt);

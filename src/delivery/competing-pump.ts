@@ -31,7 +31,7 @@ export class CompetingPump {
   private readonly queue: InHand[] = [];
   private readonly jobs = new Set<Promise<void>>();
   /** Messages in these jobs. */
-  private inWork = 0;
+  inWork = 0;
   /** `start` is called once more in this turn of the event loop, for all places that became free in it. */
   private startsSoon = false;
   /** Claimed and not settled: what waits for one of them is not in turn. */

@@ -82,6 +82,11 @@ export class CompetingRunner {
     return end !== 'stopped' && this.pump.claimed > before ? 'drained' : end;
   }
 
+  /** Messages that are being handled or sent now. */
+  get inWork(): number {
+    return this.pump.inWork;
+  }
+
   ageMs(): number {
     return this.loop.ageMs();
   }

@@ -48,6 +48,7 @@ export type { PassEnd } from './competing-pump.js';
 export { CompetingRunner } from './competing-runner.js';
 export { Crowds } from './crowds.js';
 export { EntityOrderStore, type SweepPosition } from './entity-order.store.js';
+export { GaugesStore } from './gauges.store.js';
 export { GroupLockStore } from './group-lock.store.js';
 export { HandlerSession } from './handler-session.js';
 export { HandlerTransaction } from './handler-transaction.js';
@@ -60,7 +61,7 @@ export type { AttemptTools, ClosedOff, LaneBox, LaneHandler, Pace, Permit, Readi
 export type { LaneParts, LaneRoundOptions } from './lane-parts.js';
 export { LaneRound, type RoundEnd } from './lane-round.js';
 export { type ColumnNames, type MappedColumns, type MessageTable, messageTable } from './mapped-columns.js';
-export { type MessageFacts, messageFacts, storedTrace, type ToldMessage } from './message-facts.js';
+export { ageMs, type MessageFacts, messageFacts, storedTrace, type ToldMessage } from './message-facts.js';
 export { NeighbourLookup } from './neighbours.js';
 export { OneByOne } from './one-by-one.js';
 export { OutcomeBatch } from './outcome-batch.js';

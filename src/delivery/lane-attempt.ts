@@ -11,7 +11,7 @@ import type { ClaimRequest, Completion } from './lane.store.js';
 import type { Completed } from './lane-completion.js';
 import type { LaneContext } from './lane-parts.js';
 import type { LaneQueue, Runnable } from './lane-queue.js';
-import { type MessageFacts, messageFacts } from './message-facts.js';
+import { ageMs, type MessageFacts, messageFacts } from './message-facts.js';
 
 /** A message that is ours, with the place in the process that it occupies. */
 export interface Claimed extends Runnable {
@@ -136,7 +136,8 @@ export class LaneAttempt {
     }
     if (!completed.nextClaimed) this.giveUp(following);
     if (completed.written) {
-      events.emit({ name: 'succeeded', ...facts(claimed), durationMs: performance.now() - startedAt });
+      const durationMs = performance.now() - startedAt;
+      events.emit({ name: 'succeeded', ...facts(claimed), durationMs, ageMs: ageMs(candidate) });
       if (position?.late) events.emit({ name: 'late', ...facts(claimed) });
       await this.queue.close(candidate);
       if (position && !together) await order.reorder?.remember(store.sendAlone, [position]);

@@ -7,7 +7,10 @@ export interface ToldMessage {
   readonly type: string;
   readonly headers?: string | null;
   readonly entity_key?: Buffer | null;
+  /** As the database wrote it, in UTC. Null: it is not known, as of rows that others insert. */
+  readonly received_at?: string | null;
   /** Of the outbox. */
+  readonly created_at?: string | null;
   readonly message_id?: string;
   readonly message_key?: Buffer | null;
   readonly receiver?: Buffer | null;
@@ -31,6 +34,17 @@ export function messageFacts(message: ToldMessage, attempt: number): MessageFact
   const { traceId } = storedTrace(message);
   if (messageId === undefined) return { id, source, type, attempt, traceId, entity: text(entity) };
   return { id, source, type, attempt, traceId, entity: text(key), messageId, receiver: text(receiver) };
+}
+
+/**
+ * Since it was received or enqueued, by the clocks of the database and of this process together: off by as much as they
+ * differ, never below 0. Null: it is not known.
+ */
+export function ageMs({ received_at: received, created_at: created }: ToldMessage): number | null {
+  const at = received ?? created;
+  if (at === null || at === undefined) return null;
+  const ms = Date.now() - Date.parse(`${at.replace(' ', 'T')}Z`);
+  return Number.isNaN(ms) ? null : Math.max(0, ms);
 }
 
 /** A message is asked when it is handled and when its outcome is told. */

@@ -72,7 +72,7 @@ export interface InboxParts {
   /** What the server takes in one packet. */
   readonly packet: PacketLimit;
   /** Whether leases can be had. */
-  readonly keeper: Pick<LeaseKeeper, 'probe'>;
+  readonly keeper: Pick<LeaseKeeper, 'probe' | 'heldCount'>;
   /** What the door remembers of keys; null unless that was chosen. */
   readonly known: KnownIds | null;
   readonly service: InboxService;

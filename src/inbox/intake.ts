@@ -92,6 +92,7 @@ export class Intake {
     ticket: Ticket,
     trace: Trace,
   ): Promise<Receipt | readonly Receipt[]> {
+    const startedAt = performance.now();
     const source = this.sourceOf(name);
     const push = new Push(input);
     if (push.rawBody.length > this.maxBodyBytes(name)) {
@@ -108,15 +109,20 @@ export class Intake {
     }
     const { messages: drafts, isSplit } = draftMessages(name, source, push, { lanes: this.options.lanes, trace });
     const stored = await this.saving.save(drafts, manager, ticket);
-    const receipts = stored.map((one, index) => this.receipt(drafts[index] as MessageDraft, one));
+    const receipts = stored.map((one, index) => this.receipt(drafts[index] as MessageDraft, one, startedAt));
     // With a manager the rows are not there yet; the next round finds them after the commit.
     if (!manager) for (const lane of new Set(drafts.map((draft) => draft.lane))) this.wake(lane);
     return isSplit ? receipts : (receipts[0] as Receipt);
   }
 
-  private receipt({ source, type, traceId, entityKey }: MessageDraft, { id, duplicate }: Stored): Receipt {
+  private receipt(
+    { source, type, traceId, entityKey }: MessageDraft,
+    { id, duplicate }: Stored,
+    startedAt: number,
+  ): Receipt {
     const entity = entityKey?.toString('utf8') ?? null;
-    this.events.emit({ name: duplicate ? 'duplicate' : 'stored', source, type, id, traceId, entity });
+    const durationMs = performance.now() - startedAt;
+    this.events.emit({ name: duplicate ? 'duplicate' : 'stored', source, type, id, traceId, entity, durationMs });
     return { id, duplicate, status: duplicate ? 'duplicate' : 'stored' };
   }
 

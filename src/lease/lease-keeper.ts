@@ -25,6 +25,8 @@ const fullMarginMs = 2 * redisCommandTimeoutMs + 1_000;
 
 /** Hands out leases of one owner: the gate first, then the row, which decides. */
 export class LeaseKeeper {
+  private held: readonly HeldLease[] = [];
+
   constructor(
     private readonly gate: Gate,
     private readonly rows: LeaseRowStore,
@@ -42,6 +44,12 @@ export class LeaseKeeper {
       take: (options) => this.take(name, since, pass, options),
       leave: () => pass.leave(),
     };
+  }
+
+  /** Leases that this process has now. */
+  get heldCount(): number {
+    this.held = this.held.filter((lease) => lease.isHeld());
+    return this.held.length;
   }
 
   isAvailable(): boolean {
@@ -71,7 +79,7 @@ export class LeaseKeeper {
     }
     if (fence === null) return null;
     const { ttlMs, renewMs } = this.times;
-    return new HeldLease(
+    const lease = new HeldLease(
       {
         name,
         owner: this.owner,
@@ -88,5 +96,7 @@ export class LeaseKeeper {
       pass,
       options.observer ?? {},
     );
+    this.held = [...this.held.filter((other) => other.isHeld()), lease];
+    return lease;
   }
 }

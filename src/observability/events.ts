@@ -5,8 +5,8 @@ export const eventChannel = 'nestjs-mailroom';
 
 /** What happens inside, as facts after they were committed. Ids and names only: no bodies, no secrets. */
 export type MailroomEvent =
-  | (ReceivedFacts & { readonly name: 'stored' })
-  | (ReceivedFacts & { readonly name: 'duplicate' })
+  | (ReceivedFacts & { readonly name: 'stored'; readonly durationMs: number })
+  | (ReceivedFacts & { readonly name: 'duplicate'; readonly durationMs: number })
   | { readonly name: 'ignored'; readonly source: string; readonly traceId: string }
   | { readonly name: 'refused'; readonly source: string; readonly refusal: string }
   /** Too much waits in the table, or no longer: pushes are refused from now on, or taken again. `limit`: messages or ms. */
@@ -24,7 +24,7 @@ export type MailroomEvent =
       readonly messages: number;
       readonly oldestDueMs: number | null;
     }
-  | (MessageFacts & { readonly name: 'succeeded'; readonly durationMs: number })
+  | (MessageFacts & { readonly name: 'succeeded'; readonly durationMs: number; readonly ageMs: number | null })
   | (MessageFacts & {
       readonly name: 'retrying';
       readonly durationMs: number;
@@ -51,7 +51,7 @@ export type MailroomEvent =
       readonly state: 'closed' | 'open' | 'half-open';
     }
   | { readonly name: 'transport-breaker'; readonly transport: string; readonly state: 'closed' | 'open' | 'half-open' }
-  | (OutgoingFacts & { readonly name: 'sent'; readonly durationMs: number })
+  | (OutgoingFacts & { readonly name: 'sent'; readonly durationMs: number; readonly ageMs: number | null })
   | (OutgoingFacts & {
       readonly name: 'send-retrying';
       readonly durationMs: number;

@@ -14,7 +14,7 @@ export {
   type MailroomListener,
 } from './events.js';
 export { MailroomEventsModule } from './events.module.js';
-export { type BoxProbe, type BoxStats, MailroomProbes } from './probes.js';
+export { type BoxGauges, type BoxProbe, type BoxStats, MailroomProbes } from './probes.js';
 export { RetryWindows } from './retry-windows.js';
 export { MailroomTracing } from './tracing/mailroom-tracing.js';
 export { arrivingTrace, headersOfTrace, type Trace, traceHeaders, traceOf } from './tracing/trace.js';

@@ -4,8 +4,21 @@ export interface BoxStats {
   readonly counts: Readonly<Record<string, number>>;
   /** How long the oldest due message has been due; null: none is due. */
   readonly oldestDueMs: number | null;
-  /** Handlers that run in this process; null where it is not known. */
-  readonly inFlight: number | null;
+  /** Handlers, or sends, that run in this process. */
+  readonly inFlight: number;
+}
+
+/** Further numbers of the table, capped too, for gauges alone. */
+export interface BoxGauges {
+  /** Pending messages that are due later: retries, what was put off, what was delayed. */
+  readonly later: number;
+  /** Entities, or order units, that hold messages back. */
+  readonly blocked: number;
+  /** How long ago the oldest failed message ended; null: none failed. */
+  readonly oldestFailedMs: number | null;
+  /** Replay runs that wait or are worked off, and the messages that are left of them. */
+  readonly runs: number;
+  readonly runsLeft: number;
 }
 
 /** What a box lets others ask. Everything but `stats`, `write` and `redis` answers from memory. */
@@ -24,6 +37,9 @@ export interface BoxProbe {
   /** Beyond this age a loop stands still: longer than its longest pass. */
   readonly stallAfterMs: number;
   stats(): Promise<BoxStats>;
+  gauges(): Promise<BoxGauges>;
+  /** Lanes whose lease this process has; null where there are none. */
+  lanesHeld(): number | null;
 }
 
 /** The boxes of an application, as they announce themselves: metrics and health ask here, so no box knows of them. */

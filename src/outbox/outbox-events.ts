@@ -14,7 +14,7 @@ export function outboxEvents(events: MailroomEvents): Pick<MailroomEvents, 'emit
 function translate(event: MailroomEvent): MailroomEvent | null {
   switch (event.name) {
     case 'succeeded':
-      return { name: 'sent', ...outgoingFacts(event), durationMs: event.durationMs };
+      return { name: 'sent', ...outgoingFacts(event), durationMs: event.durationMs, ageMs: event.ageMs };
     case 'retrying': {
       const { durationMs, errorKind, delayMs } = event;
       return { name: 'send-retrying', ...outgoingFacts(event), durationMs, errorKind, delayMs };

@@ -136,6 +136,11 @@ export class Relay {
   }
 
   /** Claims nothing more, lets sends in flight end, and gives them up after `graceMs`. */
+  /** Messages that are being sent now. */
+  get inFlight(): number {
+    return this.runner.inWork;
+  }
+
   async stop(graceMs: number): Promise<void> {
     this.started = false;
     await Promise.all([this.runner.stop(graceMs), this.tending.stop()]);

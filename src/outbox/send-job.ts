@@ -1,5 +1,6 @@
 import {
   type Authority,
+  ageMs,
   announceFailure,
   attemptFacts,
   type ClaimsInHand,
@@ -151,7 +152,7 @@ export class SendJob {
     }
     if (!written) return this.lost(message);
     const durationMs = performance.now() - startedAt;
-    this.parts.events.emit({ name: 'succeeded', ...attemptFacts(candidate), durationMs });
+    this.parts.events.emit({ name: 'succeeded', ...attemptFacts(candidate), durationMs, ageMs: ageMs(candidate) });
     return claim.id;
   }
 

@@ -6,6 +6,7 @@ export const readinessReasons = [
   'draining',
   'database',
   'pool',
+  'loop',
   'redis',
   'backlog',
   'oldestDue',
@@ -21,6 +22,7 @@ export interface HealthOptions {
   readonly timeout?: Duration | undefined;
   readonly keepFor?: Duration | undefined;
   readonly maxPoolWait?: Duration | undefined;
+  readonly maxLoopBlock?: Duration | undefined;
   readonly maxBacklog?: number | undefined;
   readonly maxOldestDue?: Duration | undefined;
   readonly minIntakeSuccess?: number | undefined;
@@ -34,6 +36,7 @@ export const healthSchema = z.strictObject({
   timeout: duration({ min: 10, max: 60_000 }).prefault('1s'),
   keepFor: duration({ min: 0, max: 60_000 }).prefault('1s'),
   maxPoolWait: duration({ min: 1, max: 60_000 }).prefault('1s'),
+  maxLoopBlock: duration({ min: 50, max: 3_600_000 }).prefault('1s'),
   maxBacklog: count(1, 10_000).default(10_000),
   maxOldestDue: duration({ min: 1, max: 2_147_000_000 }).prefault('10m'),
   minIntakeSuccess: z
@@ -46,6 +49,7 @@ export const healthSchema = z.strictObject({
       draining: severity('down'),
       database: severity('down'),
       pool: severity('down'),
+      loop: severity('degraded'),
       redis: severity('degraded'),
       backlog: severity('degraded'),
       oldestDue: severity('degraded'),

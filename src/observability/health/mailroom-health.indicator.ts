@@ -3,6 +3,7 @@ import { type Answer, CachedAnswer } from '../cached-answer.js';
 import type { MailroomEvents } from '../events.js';
 import type { BoxProbe, BoxStats, MailroomProbes } from '../probes.js';
 import type { ReadinessReason, ResolvedHealthOptions, Severity } from './health-options.js';
+import { LoopDelay } from './loop-delay.js';
 import { SeenTrouble } from './seen-trouble.js';
 
 /** One thing that was looked at. With a reason in words, and numbers, where it is not up. */
@@ -40,6 +41,7 @@ const up: HealthCheck = { status: 'up' };
 export class MailroomHealthIndicator implements OnApplicationShutdown {
   private readonly questions = new Map<BoxProbe, Questions>();
   private readonly seen: SeenTrouble;
+  private readonly delay = new LoopDelay();
 
   constructor(
     private readonly options: ResolvedHealthOptions,
@@ -66,6 +68,7 @@ export class MailroomHealthIndicator implements OnApplicationShutdown {
       ['draining', this.draining()],
       ['database', database],
       ['pool', this.pool()],
+      ['loop', this.loop()],
       ...(redis ? [['redis', redis] as const] : []),
       ...stats,
       ['intake', this.intake()],
@@ -75,6 +78,7 @@ export class MailroomHealthIndicator implements OnApplicationShutdown {
 
   onApplicationShutdown(): void {
     this.seen.end();
+    this.delay.end();
   }
 
   private draining(): HealthCheck {
@@ -96,6 +100,13 @@ export class MailroomHealthIndicator implements OnApplicationShutdown {
     const waitMs = Math.round(Math.max(0, ...this.probes.all().map((probe) => probe.longestWaitMs())));
     if (waitMs < this.options.maxPoolWait) return up;
     return this.not('pool', "mailroom's own connections are all in use", { longestWaitMs: waitMs });
+  }
+
+  private loop(): HealthCheck {
+    const blockedMs = Math.round(this.delay.recentMs());
+    const { maxLoopBlock } = this.options;
+    if (blockedMs < maxLoopBlock) return up;
+    return this.not('loop', 'the event loop stood still in the last 10 s', { blockedMs, maxLoopBlock });
   }
 
   private async redis(): Promise<HealthCheck | null> {

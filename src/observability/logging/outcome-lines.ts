@@ -17,7 +17,7 @@ const log = (msg: string, fields: object): OutcomeLine => ({ level: 'log', msg, 
 const warn = (msg: string, fields: object): OutcomeLine => ({ level: 'warn', msg, fields: { ...fields } });
 const error = (msg: string, fields: object): OutcomeLine => ({ level: 'error', msg, fields: { ...fields } });
 
-const received = ({ traceId, id, source, type, entity }: Omit<Received, 'name'>, status: string) => ({
+const received = ({ traceId, id, source, type, entity }: Omit<Received, 'name' | 'durationMs'>, status: string) => ({
   traceId,
   messageId: id,
   source,
@@ -51,8 +51,8 @@ export const sampledEvents: ReadonlySet<MailroomEventName> = new Set<MailroomEve
  * with the error.
  */
 export const outcomeLines: Lines = {
-  stored: (event) => log('a message was stored', received(event, 'pending')),
-  duplicate: (event) => log('a message came again', received(event, 'duplicate')),
+  stored: (event) => log('a message was stored', { ...received(event, 'pending'), durationMs: event.durationMs }),
+  duplicate: (event) => log('a message came again', { ...received(event, 'duplicate'), durationMs: event.durationMs }),
   ignored: ({ traceId, source }) => log('a push was not wanted', { traceId, source, status: 'ignored' }),
   succeeded: (event) => log('a message was handled', { ...handled(event, 'success'), durationMs: event.durationMs }),
   retrying: (event) => {

@@ -31,15 +31,35 @@ function rulesOf(metrics: MetricWriter) {
     metrics.count('mailroom_outbox_processed_total', { topic, outcome });
     metrics.observeMs('mailroom_outbox_send_seconds', { topic, outcome }, durationMs);
   };
+  const taken = (source: string, durationMs: number) => {
+    metrics.count('mailroom_inbox_received_total', { source });
+    metrics.observeMs('mailroom_inbox_intake_seconds', { source }, durationMs);
+  };
   return {
-    stored: ({ source, type }) => metrics.count('mailroom_inbox_stored_total', { source, type }),
-    duplicate: ({ source, type }) => metrics.count('mailroom_inbox_duplicates_total', { source, type }),
-    ignored: ({ source }) => metrics.count('mailroom_inbox_ignored_total', { source }),
-    refused: ({ source, refusal }) => metrics.count('mailroom_inbox_refused_total', { source, reason: refusal }),
+    stored: ({ source, type, durationMs }) => {
+      metrics.count('mailroom_inbox_stored_total', { source, type });
+      taken(source, durationMs);
+    },
+    duplicate: ({ source, type, durationMs }) => {
+      metrics.count('mailroom_inbox_duplicates_total', { source, type });
+      taken(source, durationMs);
+    },
+    ignored: ({ source }) => {
+      metrics.count('mailroom_inbox_ignored_total', { source });
+      metrics.count('mailroom_inbox_received_total', { source });
+    },
+    refused: ({ source, refusal }) => {
+      metrics.count('mailroom_inbox_refused_total', { source, reason: refusal });
+      metrics.count('mailroom_inbox_received_total', { source });
+    },
     'intake-backlog': ({ reason, state }) =>
       metrics.set('mailroom_inbox_intake_closed', { reason }, state === 'closed' ? 1 : 0),
     backlog: ({ box, state }) => metrics.set('mailroom_backlog_alarm', { box }, state === 'raised' ? 1 : 0),
-    succeeded: (event) => attempt(event, 'success'),
+    succeeded: (event) => {
+      attempt(event, 'success');
+      const { source, type, ageMs } = event;
+      if (ageMs !== null) metrics.observeMs('mailroom_inbox_end_to_end_seconds', { source, type }, ageMs);
+    },
     retrying: (event) => attempt(event, 'retry'),
     failed: (event) => attempt(event, 'failed'),
     late: ({ source, type }) => metrics.count('mailroom_inbox_late_total', { source, type }),
@@ -55,7 +75,11 @@ function rulesOf(metrics: MetricWriter) {
     'lease-renewal-failed': ({ lease }) => metrics.count('mailroom_lease_renewal_failures_total', { lease }),
     round: ({ durationMs }) => metrics.observeMs('mailroom_inbox_round_seconds', {}, durationMs),
     'round-failed': () => metrics.count('mailroom_inbox_round_failures_total', {}),
-    sent: (event) => send(event, 'sent'),
+    sent: (event) => {
+      send(event, 'sent');
+      const { topic, ageMs } = event;
+      if (ageMs !== null) metrics.observeMs('mailroom_outbox_end_to_end_seconds', { topic }, ageMs);
+    },
     'send-retrying': (event) => send(event, 'retry'),
     dead: (event) => send(event, 'dead'),
     parked: ({ topic }) => metrics.count('mailroom_outbox_parked_total', { topic }),

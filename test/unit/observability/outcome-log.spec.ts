@@ -27,7 +27,7 @@ const all = { sampleRate: 1 };
 const nothing = { sampleRate: 0 };
 
 test('a handled message is one line with its trace, message, entity, status, attempt and duration', () => {
-  expect(written([{ name: 'succeeded', ...facts, durationMs: 12.3456 }], all)).toEqual([
+  expect(written([{ name: 'succeeded', ...facts, durationMs: 12.3456, ageMs: null }], all)).toEqual([
     [
       'log',
       {
@@ -75,9 +75,9 @@ test.each<[string, MailroomEvent, Record<string, unknown>]>([
 
 test('of what goes well a share is told, 1 % by default: whole traces, the same ones everywhere', () => {
   const trace = (n: number): MailroomEvent[] => [
-    { name: 'stored', ...facts, traceId: `t${n}` },
-    { name: 'succeeded', ...facts, traceId: `t${n}`, durationMs: 1 },
-    { name: 'sent', ...outgoing, traceId: `t${n}`, durationMs: 1 },
+    { name: 'stored', ...facts, traceId: `t${n}`, durationMs: 1 },
+    { name: 'succeeded', ...facts, traceId: `t${n}`, durationMs: 1, ageMs: null },
+    { name: 'sent', ...outgoing, traceId: `t${n}`, durationMs: 1, ageMs: null },
   ];
   const events = Array.from({ length: 20_000 }, (_, n) => trace(n)).flat();
   const perTrace = new Map<unknown, number>();
@@ -90,7 +90,7 @@ test('of what goes well a share is told, 1 % by default: whole traces, the same 
 });
 
 test('what takes a second is told always, as a warning; the limit is an option', () => {
-  const succeeded: MailroomEvent = { name: 'succeeded', ...facts, durationMs: 1_000 };
+  const succeeded: MailroomEvent = { name: 'succeeded', ...facts, durationMs: 1_000, ageMs: null };
   expect(written([succeeded], nothing)).toMatchObject([['warn', { durationMs: 1_000, slow: true }]]);
   expect(written([{ ...succeeded, durationMs: 999 }], nothing)).toEqual([]);
   expect(written([{ ...succeeded, durationMs: 20 }], { ...nothing, slow: '20ms' })).toHaveLength(1);
