@@ -17,6 +17,7 @@ import type { Tracing } from '../observability/index.js';
 import type { StoredMessage } from './inbox-message.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
 import { draftMessages, type MessageDraft } from './message-draft.js';
+import { callOwn } from './own-function.js';
 import { Push, type PushInput } from './push.js';
 import type { ResolvedSource } from './source-options.js';
 
@@ -233,11 +234,7 @@ async function admits(name: string, source: ResolvedSource, push: Push, maxBodyB
   const verdict = await source.verify?.verify({ headers: push.headers, rawBody: push.signedBytes }, Date.now());
   if (verdict && !verdict.valid)
     throw new IntakeRefusedError('signature', `source ${name}: the signature was refused`, { cause: verdict.reason });
-  try {
-    return source.accept?.(push) ?? true;
-  } catch (error) {
-    throw new IntakeRefusedError('invalid', `source ${name}: accept could not be read from the push`, { cause: error });
-  }
+  return callOwn(name, 'accept', () => source.accept?.(push) ?? true);
 }
 
 function candidateOf(draft: MessageDraft): Candidate & StoredMessage {

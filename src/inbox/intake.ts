@@ -10,6 +10,7 @@ import type { IntakeAdmission } from './intake-admission.js';
 import { Ticket } from './intake-queue.js';
 import type { IntakeSaving } from './intake-saving.js';
 import { draftMessages, type MessageDraft } from './message-draft.js';
+import { callOwn } from './own-function.js';
 import { Push, type PushInput } from './push.js';
 import type { Receipt } from './receipt.js';
 import type { ResolvedSource } from './source-options.js';
@@ -103,7 +104,8 @@ export class Intake {
     }
     await verifySignature(name, source, push);
     this.admission.askLeave(name, manager === undefined);
-    if (source.accept && !accepts(name, source.accept, push)) {
+    const { accept } = source;
+    if (accept && !callOwn(name, 'accept', () => accept(push))) {
       this.events.emit({ name: 'ignored', source: name, traceId: trace.traceId });
       return { id: null, duplicate: false, status: 'ignored' };
     }
@@ -161,14 +163,6 @@ async function verifySignature(name: string, { verify }: ResolvedSource, push: P
   // The reason is for the log of whoever sets the webhook up; an attacker learns nothing from it.
   if (!verdict.valid)
     throw new IntakeRefusedError('signature', `source ${name}: the signature was refused`, { cause: verdict.reason });
-}
-
-function accepts(name: string, accept: (push: Push) => boolean, push: Push): boolean {
-  try {
-    return accept(push);
-  } catch (error) {
-    throw new IntakeRefusedError('invalid', `source ${name}: accept could not be read from the push`, { cause: error });
-  }
 }
 
 /** Any doubt is a 5xx, so that the sender pushes again; a 4xx says that the same push will never be taken. */

@@ -2,6 +2,7 @@ import { IntakeRefusedError } from '../errors/intake-refused.error.js';
 import { entityHash, laneOf } from '../message/entity-hash.js';
 import type { Trace } from '../observability/index.js';
 import { keyBytes } from './message-key.js';
+import { callOwn } from './own-function.js';
 import type { Push } from './push.js';
 import type { KeyValue, ResolvedSource } from './source-options.js';
 
@@ -50,7 +51,7 @@ export interface Drafts {
 export function draftMessages(name: string, source: ResolvedSource, push: Push, options: DraftOptions): Drafts {
   const headers = storedHeaders(push, source.storeHeaders ?? [], options.trace);
   const { split } = source;
-  const items = split ? evaluate(name, 'split', () => split(push)) : null;
+  const items = split ? callOwn(name, 'split', () => split(push)) : null;
   if (items === null) {
     return { messages: [draft(name, source, push, push.rawBody, undefined, headers, options)], isSplit: false };
   }
@@ -71,7 +72,7 @@ function draft(
   { lanes, trace }: DraftOptions,
 ): MessageDraft {
   const type =
-    typeof source.type === 'string' ? source.type : evaluate(name, 'type', () => callType(source, push, item));
+    typeof source.type === 'string' ? source.type : callOwn(name, 'type', () => callType(source, push, item));
   if (typeof type !== 'string' || !typePattern.test(type)) {
     throw new IntakeRefusedError('invalid', `source ${name}: type must be 1 to 128 printable ASCII characters`);
   }
@@ -80,7 +81,7 @@ function draft(
     ? key(
         name,
         'dedupKey',
-        evaluate(name, 'dedupKey', () => dedup(push, item)),
+        callOwn(name, 'dedupKey', () => dedup(push, item)),
         'required',
       )
     : null;
@@ -88,7 +89,7 @@ function draft(
     ? key(
         name,
         'entityKey',
-        evaluate(name, 'entityKey', () => entity(push, item)),
+        callOwn(name, 'entityKey', () => entity(push, item)),
         'optional',
       )
     : null;
@@ -96,7 +97,7 @@ function draft(
     ? position(
         name,
         source.reorder?.by === 'time' && source.reorder.types.has(type),
-        evaluate(name, 'sequence', () => positionOf(push, item)),
+        callOwn(name, 'sequence', () => positionOf(push, item)),
       )
     : null;
   return {
@@ -119,17 +120,6 @@ function draft(
 
 function callType(source: ResolvedSource, push: Push, item: unknown): string {
   return typeof source.type === 'string' ? source.type : source.type(push, item);
-}
-
-/** Runs one of the user's functions; what it throws says that the push is not as expected. */
-function evaluate<T>(name: string, option: string, run: () => T): T {
-  try {
-    return run();
-  } catch (error) {
-    throw new IntakeRefusedError('invalid', `source ${name}: ${option} could not be read from the push`, {
-      cause: error,
-    });
-  }
 }
 
 function key(
@@ -165,7 +155,7 @@ function position(name: string, isTime: boolean, value: number | bigint | null |
 /** An item is stored as the JSON of the parsed value: the bytes of a part of a body have no boundaries of their own. */
 function itemBytes(name: string, item: unknown): Buffer {
   if (Buffer.isBuffer(item)) return item;
-  const text = evaluate(name, 'split', () => JSON.stringify(item)) as string | undefined;
+  const text = callOwn(name, 'split', () => JSON.stringify(item)) as string | undefined;
   if (text === undefined)
     throw new IntakeRefusedError('invalid', `source ${name}: split gave an item that is no JSON value`);
   return Buffer.from(text);

@@ -4,6 +4,7 @@ import { type Trace, traceOf } from '../observability/index.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 import type { ResolvedInboxOptions } from './inbox-options.js';
 import type { Intake } from './intake.js';
+import { callOwn } from './own-function.js';
 import { AbortedPushError, discardRest, type ReceivedBody, readBody } from './read-body.js';
 import type { PushResponse, Receipt } from './receipt.js';
 import { RefusalLog } from './refusal-log.js';
@@ -82,14 +83,14 @@ export class WebhookEndpoint {
     const respond = this.options.sources[source]?.respond;
     if (!respond) return json(200, receipt);
     try {
-      const { status = 200, headers = {}, body } = respond(receipt);
+      const { status = 200, headers = {}, body } = callOwn(source, 'respond', () => respond(receipt));
       return answerOf({ status, headers, body });
     } catch (error) {
       // The row is committed: an error answer would only make the sender push it again.
       this.logger.error({
         msg: 'respond threw; the receipt was sent instead',
         source,
-        error: (error as Error | null)?.message,
+        error: reasonOf((error as Error | null)?.cause),
       });
       return json(200, receipt);
     }

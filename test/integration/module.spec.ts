@@ -10,7 +10,7 @@ import {
   type ModuleMetadata,
   Scope,
 } from '@nestjs/common';
-import { REQUEST } from '@nestjs/core';
+import { LazyModuleLoader, REQUEST } from '@nestjs/core';
 import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
@@ -218,6 +218,19 @@ test('handlers are found however they were provided, and one behind a second nam
   await app.get(InboxService).runOnce();
   expect(seen).toEqual(types);
   expect(await statuses()).toEqual(types.map(() => 'success'));
+});
+
+test('C121 a handler in a module that is loaded lazily is not found: its messages wait, as the guide says', async () => {
+  const seen: string[] = [];
+  const Late = handlerClass(seen, 'late', 'late');
+  @Module({ providers: [Late] })
+  class LazyModule {}
+  const app = await start({ providers: [handlerClass(seen, 'own', 'own')] });
+  await app.get(LazyModuleLoader).load(() => LazyModule);
+  for (const type of ['late', 'own']) await push(app, type);
+  await app.get(InboxService).runOnce();
+  expect(seen).toEqual(['own']);
+  expect(await statuses()).toEqual(['pending', 'success']);
 });
 
 test('forRootAsync takes its options from an injected configuration', async () => {

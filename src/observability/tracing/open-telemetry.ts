@@ -84,6 +84,8 @@ export class OpenTelemetryTracing implements Tracing {
       },
       parent,
     );
+    // No SDK, or a trace that is not sampled: there is nothing to end, but what runs below must know of the context.
+    if (!span.isRecording()) return context.with(trace.setSpan(parent, span), work);
     const isStored = only?.id !== '0';
     const done = isStored
       ? this.spans.start(
