@@ -53,7 +53,7 @@ export class MessageLooks {
     const { sql, values, index } = conditionOf(selection, box);
     const rows = await this.pool.withConnection((connection) =>
       connection.queryRows<Row & LineRow>(
-        `SELECT ${lineColumns(box)} FROM ${box.table} m FORCE INDEX (${index}) WHERE ${sql} AND m.id > ?
+        box.mapped`SELECT ${lineColumns(box)} FROM ${box.table} m FORCE INDEX (${index}) WHERE ${sql} AND m.id > ?
           ORDER BY m.id LIMIT ${Math.trunc(limit)}`,
         [...values, after],
       ),

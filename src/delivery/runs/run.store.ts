@@ -222,7 +222,8 @@ export class RunStore {
     let selected = 0;
     for (let after = '0'; ; ) {
       const rows = await tx.queryRows<Row & { id: string }>(
-        `SELECT CAST(m.id AS CHAR) AS id FROM ${this.box.table} m FORCE INDEX (${index}) WHERE ${sql} AND m.id > ? ORDER BY m.id LIMIT ${freezeStep}`,
+        this.box
+          .mapped`SELECT CAST(m.id AS CHAR) AS id FROM ${this.box.table} m FORCE INDEX (${index}) WHERE ${sql} AND m.id > ? ORDER BY m.id LIMIT ${freezeStep}`,
         [...values, after],
       );
       selected += rows.length;
