@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import mysql, { type Pool, type PoolConnection } from 'mysql2';
 import type { DataSource } from 'typeorm';
 import { DatabaseUnavailableError } from '../errors/database-unavailable.error.js';
@@ -37,6 +38,8 @@ export class ControlPool {
   /** Counts failovers. A connection of an older generation is not handed out any more. */
   private generation = 0;
   private readonly generationOf = new WeakMap<PoolConnection, number>();
+  /** Connections that were made, each with the end of its socket. */
+  private readonly open = new Map<PoolConnection, Promise<void>>();
   /** Since when somebody waits for a connection, longest first. */
   private readonly waitingSince = new Set<{ readonly since: number }>();
 
@@ -59,6 +62,7 @@ export class ControlPool {
     // These run before the statement that asked for the connection: the driver keeps the order of commands.
     this.pool.on('connection', (connection: PoolConnection) => {
       this.generationOf.set(connection, this.generation);
+      this.watch(connection);
       for (const sql of sessionSettings) {
         connection.query(sql, (error) => {
           if (error) connection.destroy();
@@ -123,15 +127,41 @@ export class ControlPool {
     return 0;
   }
 
-  /** Closes all connections. Statements in flight get at most one statement timeout to end. */
-  close(): Promise<void> {
-    this.closing ??= new Promise((resolve) => this.pool.end(() => resolve()));
+  /**
+   * Closes all connections; nothing is sent after it. Statements in flight get at most `graceMs` to end, by default one
+   * statement timeout. Then, or when the server does not end what it was asked to, the connections are destroyed.
+   */
+  close(graceMs = this.statementTimeoutMs): Promise<void> {
+    this.closing ??= this.end(graceMs);
     return this.closing;
+  }
+
+  /** The driver says that it is done before the sockets are: one to a frozen server would keep the process alive. */
+  private async end(graceMs: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, graceMs);
+    });
+    await Promise.race([late, new Promise<void>((resolve) => this.pool.end(() => resolve()))]);
+    await Promise.race([late, Promise.all([...this.open.values()])]);
+    clearTimeout(timer);
+    for (const connection of this.open.keys()) destroyConnection(connection, 'it did not close in time');
   }
 
   /** An error of a connection that was replaced already says nothing about the new ones. */
   private renew(pooled: PoolConnection): void {
     if (this.generationOf.get(pooled) === this.generation) this.generation++;
+  }
+
+  private watch(connection: PoolConnection): void {
+    const { stream } = connection as unknown as { readonly stream: Pick<Socket, 'once'> };
+    const ended = new Promise<void>((resolve) => {
+      stream.once('close', () => {
+        this.open.delete(connection);
+        resolve();
+      });
+    });
+    this.open.set(connection, ended);
   }
 
   private async acquire(): Promise<PoolConnection> {

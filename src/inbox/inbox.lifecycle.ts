@@ -9,6 +9,7 @@ import { unsupportedServer } from '../database/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { SchemaMismatchError } from '../errors/schema-mismatch.error.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
+import type { Shutdown } from '../schedule/index.js';
 import type { InboxParts } from './build-inbox.js';
 import type { HandlerExplorer } from './handler-explorer.js';
 import { checkInboxSchema } from './inbox-schema.js';
@@ -20,13 +21,22 @@ export class InboxLifecycle
   implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown, OnApplicationShutdown
 {
   private readonly logger = new MailroomLogger('InboxModule');
-  private stopping: Promise<void> | undefined;
 
   constructor(
     private readonly parts: InboxParts,
     private readonly explorer: HandlerExplorer,
     private readonly adapters: HttpAdapterHost,
-  ) {}
+    private readonly shutdown: Shutdown,
+  ) {
+    const { shutdown: times } = parts.options;
+    shutdown.join({
+      name: 'inbox',
+      readinessDelayMs: times.readinessDelay,
+      deadlineMs: times.deadline,
+      stop: (graceMs) => this.stop(graceMs),
+      close: (graceMs) => this.close(graceMs),
+    });
+  }
 
   async onModuleInit(): Promise<void> {
     const { registry, endpoint } = this.parts;
@@ -46,7 +56,8 @@ export class InboxLifecycle
     } else {
       this.checkPool();
     }
-    consumer.start();
+    // A signal may have come while the application started.
+    if (!this.isDraining) consumer.start();
   }
 
   /** Each message in work uses a connection of the application from its first statement through ctx.manager on. */
@@ -62,30 +73,33 @@ export class InboxLifecycle
 
   /** Before the HTTP server and the DataSource close. */
   beforeApplicationShutdown(): Promise<void> {
-    this.stopping ??= this.drain();
-    return this.stopping;
+    return this.shutdown.run();
   }
 
   /** When start-up failed half-way, Nest calls this alone. */
   async onApplicationShutdown(): Promise<void> {
-    await this.beforeApplicationShutdown();
+    await this.shutdown.run();
+    this.shutdown.over();
   }
 
   /** True from the first moment of the shutdown: readiness must say 503. */
   get isDraining(): boolean {
-    return this.stopping !== undefined;
+    return this.shutdown.hasBegun;
   }
 
-  private async drain(): Promise<void> {
-    const { options, intake, consumer, execution, pool } = this.parts;
-    const deadlineAt = performance.now() + options.shutdown.deadline;
-    if (this.adapters.httpAdapter?.getHttpServer?.()?.listening) await pause(options.shutdown.readinessDelay);
+  /** Claims nothing more, then takes in nothing more. Leases are released on the way. */
+  private async stop(graceMs: number): Promise<void> {
+    const { intake, consumer, execution } = this.parts;
+    const endAt = performance.now() + graceMs;
+    const ended = Promise.all([consumer.stop(graceMs), execution.stop(graceMs)]);
     intake.drain();
-    const graceMs = Math.max(0, deadlineAt - performance.now());
-    await Promise.all([consumer.stop(graceMs), execution.stop(graceMs)]);
-    while (intake.pending > 0 && performance.now() < deadlineAt) await pause(5);
+    await ended;
+    while (intake.pending > 0 && performance.now() < endAt) await pause(5);
+  }
+
+  private async close(graceMs: number): Promise<void> {
     this.parts.known?.close();
-    await pool.close();
+    await this.parts.pool.close(graceMs);
   }
 
   private async checkServer(): Promise<void> {

@@ -11,6 +11,7 @@ import {
   MailroomTracing,
   RetryWindows,
 } from '../observability/index.js';
+import { MailroomLifecycleModule, Shutdown } from '../schedule/index.js';
 import { buildInbox, type InboxParts } from './build-inbox.js';
 import { HandlerExplorer } from './handler-explorer.js';
 import { InboxLifecycle } from './inbox.lifecycle.js';
@@ -56,7 +57,7 @@ function moduleOf(
   return {
     module: InboxModule,
     global: true,
-    imports: [...imports, DiscoveryModule, MailroomEventsModule],
+    imports: [...imports, DiscoveryModule, MailroomEventsModule, MailroomLifecycleModule],
     providers: [
       options,
       {
@@ -91,9 +92,9 @@ function moduleOf(
       },
       {
         provide: InboxLifecycle,
-        inject: [inboxPartsToken, HandlerExplorer, HttpAdapterHost],
-        useFactory: (parts: InboxParts, explorer: HandlerExplorer, adapters: HttpAdapterHost) =>
-          new InboxLifecycle(parts, explorer, adapters),
+        inject: [inboxPartsToken, HandlerExplorer, HttpAdapterHost, Shutdown],
+        useFactory: (parts: InboxParts, explorer: HandlerExplorer, adapters: HttpAdapterHost, shutdown: Shutdown) =>
+          new InboxLifecycle(parts, explorer, adapters, shutdown),
       },
       {
         provide: probeToken,

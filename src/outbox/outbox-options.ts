@@ -80,7 +80,10 @@ export interface OutboxOptions {
   /** Connections of mailroom's own for the relay. Default 4. */
   readonly controlPool?: number;
   readonly shutdown?: {
-    /** Time for sends in flight to end; then they are given up and sent again later. Default 20s. */
+    /**
+     * Time for everything, counted from the first moment of the shutdown, as in the inbox; what is still being sent is
+     * given up before it ends, and sent again later. Default 25s.
+     */
     readonly deadline?: Duration;
   };
 }
@@ -128,7 +131,7 @@ const schema = z.strictObject({
   backlogAlarm: backlogAlarmSchema,
   breaker: breakerSchema.or(z.literal(false, 'write false, or an object such as { openFor: 30000 }')).prefault({}),
   controlPool: count(2, 100).default(4),
-  shutdown: z.strictObject({ deadline: duration({ min: 1, max: 3_600_000 }).default(20_000) }).prefault({}),
+  shutdown: z.strictObject({ deadline: duration({ min: 1, max: 3_600_000 }).default(25_000) }).prefault({}),
 });
 
 export type ResolvedOutboxOptions = ReturnType<typeof resolveOutboxOptions>;

@@ -9,6 +9,7 @@ import { detectDialect, outboxNeed, passSchemaGate, sharedNeeds, unsupportedServ
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { SchemaMismatchError } from '../errors/schema-mismatch.error.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
+import { isLate, type Shutdown } from '../schedule/index.js';
 import type { OutboxParts } from './build-outbox.js';
 import { exploreOutboxHandlers } from './handler-explorer.js';
 
@@ -20,13 +21,21 @@ export class OutboxLifecycle
   implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown, OnApplicationShutdown
 {
   private readonly logger = new MailroomLogger('OutboxModule');
-  private stopping: Promise<void> | undefined;
 
   constructor(
     private readonly parts: OutboxParts,
     private readonly discovery: DiscoveryService,
     private readonly scanner: MetadataScanner,
-  ) {}
+    private readonly shutdown: Shutdown,
+  ) {
+    const { options, relay } = parts;
+    shutdown.join({
+      name: 'outbox',
+      deadlineMs: options.shutdown.deadline,
+      stop: (graceMs) => relay.stop(graceMs),
+      close: (graceMs) => this.close(graceMs),
+    });
+  }
 
   async onModuleInit(): Promise<void> {
     exploreOutboxHandlers(this.discovery, this.scanner, this.parts.registry);
@@ -66,37 +75,42 @@ export class OutboxLifecycle
     const { options, relay } = this.parts;
     if (!options.enabled)
       this.logger.warn('outbox.enabled is false: messages are enqueued, but nothing sends them from this instance');
-    relay.start();
+    // A signal may have come while the application started.
+    if (!this.isDraining) relay.start();
   }
 
   /** Before the HTTP server and the DataSource close. */
   beforeApplicationShutdown(): Promise<void> {
-    this.stopping ??= this.drain();
-    return this.stopping;
+    return this.shutdown.run();
   }
 
   /** Requests that were in flight may have enqueued until now. When start-up failed half-way, Nest calls this alone. */
   async onApplicationShutdown(): Promise<void> {
-    await this.beforeApplicationShutdown();
+    await this.shutdown.run();
+    this.shutdown.over();
     this.parts.unwatch();
     this.parts.bus?.close();
   }
 
   /** True from the first moment of the shutdown. */
   get isDraining(): boolean {
-    return this.stopping !== undefined;
+    return this.shutdown.hasBegun;
   }
 
-  private async drain(): Promise<void> {
-    const { options, relay, pool } = this.parts;
-    await relay.stop(options.shutdown.deadline);
-    for (const [name, transport] of Object.entries(options.transports)) {
+  private async close(graceMs: number): Promise<void> {
+    const endAt = performance.now() + graceMs;
+    if (await isLate(this.closeTransports(), graceMs / 2))
+      this.logger.warn('a transport did not close in time and was left behind');
+    await this.parts.pool.close(Math.max(0, endAt - performance.now()));
+  }
+
+  private async closeTransports(): Promise<void> {
+    for (const [name, transport] of Object.entries(this.parts.options.transports)) {
       try {
         if ('close' in transport) await transport.close?.();
       } catch (error) {
         this.logger.warn({ msg: 'a transport could not be closed', transport: name, error: (error as Error).message });
       }
     }
-    await pool.close();
   }
 }

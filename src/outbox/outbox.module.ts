@@ -11,6 +11,7 @@ import {
   MailroomTracing,
   RetryWindows,
 } from '../observability/index.js';
+import { MailroomLifecycleModule, Shutdown } from '../schedule/index.js';
 import { buildOutbox, type OutboxParts } from './build-outbox.js';
 import { OutboxLifecycle } from './outbox.lifecycle.js';
 import { OutboxService } from './outbox.service.js';
@@ -56,7 +57,7 @@ function moduleOf(
   return {
     module: OutboxModule,
     global: true,
-    imports: [...imports, DiscoveryModule, MailroomEventsModule],
+    imports: [...imports, DiscoveryModule, MailroomEventsModule, MailroomLifecycleModule],
     providers: [
       options,
       {
@@ -90,9 +91,9 @@ function moduleOf(
       { provide: OutboxService, inject: [partsToken], useFactory: (parts: OutboxParts) => parts.service },
       {
         provide: OutboxLifecycle,
-        inject: [partsToken, DiscoveryService, MetadataScanner],
-        useFactory: (parts: OutboxParts, discovery: DiscoveryService, scanner: MetadataScanner) =>
-          new OutboxLifecycle(parts, discovery, scanner),
+        inject: [partsToken, DiscoveryService, MetadataScanner, Shutdown],
+        useFactory: (parts: OutboxParts, discovery: DiscoveryService, scanner: MetadataScanner, shutdown: Shutdown) =>
+          new OutboxLifecycle(parts, discovery, scanner, shutdown),
       },
       {
         provide: probeToken,

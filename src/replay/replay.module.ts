@@ -5,6 +5,7 @@ import type { DataSource } from 'typeorm';
 import { ControlPool } from '../database/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { newInstanceId } from '../lease/index.js';
+import { MailroomLifecycleModule, Shutdown } from '../schedule/index.js';
 import { replayController } from './replay.controller.js';
 import { ReplayLifecycle } from './replay.lifecycle.js';
 import { ReplayService } from './replay.service.js';
@@ -80,7 +81,7 @@ function moduleOf(
   return {
     module: ReplayModule,
     global: true,
-    imports,
+    imports: [...imports, MailroomLifecycleModule],
     controllers: http ? [replayController(http)] : [],
     providers: [
       options,
@@ -95,8 +96,13 @@ function moduleOf(
 function partsProvider(dataSource: string | undefined): Provider {
   return {
     provide: partsToken,
-    inject: [optionsToken, getDataSourceToken(dataSource), { token: SchedulerRegistry, optional: true }],
-    useFactory: (options: ResolvedReplayOptions, source: DataSource, scheduler?: SchedulerRegistry): ReplayParts => {
+    inject: [optionsToken, getDataSourceToken(dataSource), Shutdown, { token: SchedulerRegistry, optional: true }],
+    useFactory: (
+      options: ResolvedReplayOptions,
+      source: DataSource,
+      shutdown: Shutdown,
+      scheduler?: SchedulerRegistry,
+    ): ReplayParts => {
       const pool = new ControlPool(source, { size: options.controlPool });
       const runner: ReplayRunner = new ReplayRunner(
         () => service.runs,
@@ -106,7 +112,7 @@ function partsProvider(dataSource: string | undefined): Provider {
         scheduler,
       );
       const service: ReplayService = new ReplayService(pool, options, () => options.enabled && runner.wake());
-      return { service, lifecycle: new ReplayLifecycle(options.enabled, runner, pool) };
+      return { service, lifecycle: new ReplayLifecycle(options.enabled, runner, pool, shutdown) };
     },
   };
 }

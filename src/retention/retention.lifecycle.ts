@@ -8,7 +8,7 @@ import type { SchedulerRegistry } from '@nestjs/schedule';
 import type { ControlPool } from '../database/index.js';
 import type { RetryWindows } from '../observability/index.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
-import { FixedDelayLoop } from '../schedule/index.js';
+import { FixedDelayLoop, type Shutdown } from '../schedule/index.js';
 import type { RetentionService } from './retention.service.js';
 import { checkWindows, type ResolvedRetentionOptions } from './retention-options.js';
 
@@ -21,13 +21,13 @@ export class RetentionLifecycle
 {
   private readonly logger = new MailroomLogger('Retention');
   private readonly loop: FixedDelayLoop;
-  private stopping: Promise<void> | undefined;
 
   constructor(
     private readonly options: ResolvedRetentionOptions,
     private readonly service: RetentionService,
     private readonly windows: RetryWindows,
-    private readonly pool: ControlPool,
+    pool: ControlPool,
+    private readonly shutdown: Shutdown,
     registry: SchedulerRegistry | undefined,
   ) {
     this.loop = new FixedDelayLoop({
@@ -41,6 +41,7 @@ export class RetentionLifecycle
       onError: (error) => this.failed(error),
       registry,
     });
+    shutdown.join({ name: 'retention', stop: () => this.stop(), close: (graceMs) => pool.close(graceMs) });
   }
 
   /** The other modules are built now, and have said how long they try. */
@@ -49,18 +50,22 @@ export class RetentionLifecycle
   }
 
   onApplicationBootstrap(): void {
-    if (this.options.enabled) this.loop.start();
+    if (this.options.enabled && !this.shutdown.hasBegun) this.loop.start();
   }
 
   beforeApplicationShutdown(): Promise<void> {
-    this.service.stop();
-    this.stopping ??= this.loop.stop().then(() => this.pool.close());
-    return this.stopping;
+    return this.shutdown.run();
   }
 
   /** When start-up failed half-way, Nest calls this alone. */
   async onApplicationShutdown(): Promise<void> {
-    await this.beforeApplicationShutdown();
+    await this.shutdown.run();
+    this.shutdown.over();
+  }
+
+  private stop(): Promise<void> {
+    this.service.stop();
+    return this.loop.stop();
   }
 
   private failed(error: unknown): void {

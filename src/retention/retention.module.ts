@@ -5,6 +5,7 @@ import type { DataSource } from 'typeorm';
 import { ControlPool } from '../database/index.js';
 import { LeaseKeeper, LeaseRowStore, newInstanceId, openGate } from '../lease/index.js';
 import { MailroomEvents, MailroomEventsModule, RetryWindows } from '../observability/index.js';
+import { MailroomLifecycleModule, Shutdown } from '../schedule/index.js';
 import { purgeJobs } from './purge-jobs.js';
 import { RetentionLifecycle } from './retention.lifecycle.js';
 import { RetentionService } from './retention.service.js';
@@ -35,7 +36,7 @@ export class RetentionModule {
     return {
       module: RetentionModule,
       global: true,
-      imports: [MailroomEventsModule],
+      imports: [MailroomEventsModule, MailroomLifecycleModule],
       providers: [
         partsProvider(resolved),
         { provide: RetentionService, inject: [partsToken], useFactory: ({ service }: RetentionParts) => service },
@@ -53,18 +54,20 @@ function partsProvider(options: ResolvedRetentionOptions): Provider {
       getDataSourceToken(options.dataSource),
       MailroomEvents,
       RetryWindows,
+      Shutdown,
       { token: SchedulerRegistry, optional: true },
     ],
     useFactory: (
       dataSource: DataSource,
       events: MailroomEvents,
       windows: RetryWindows,
+      shutdown: Shutdown,
       scheduler?: SchedulerRegistry,
     ): RetentionParts => {
       const pool = new ControlPool(dataSource, { size: options.controlPool });
       const keeper = new LeaseKeeper(openGate, new LeaseRowStore(pool), newInstanceId(), leaseTimes);
       const service = new RetentionService(purgeJobs(pool, options), keeper, events, options.batchSize);
-      return { service, lifecycle: new RetentionLifecycle(options, service, windows, pool, scheduler) };
+      return { service, lifecycle: new RetentionLifecycle(options, service, windows, pool, shutdown, scheduler) };
     },
   };
 }
