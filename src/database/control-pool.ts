@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import mysql, { type Pool, type PoolConnection } from 'mysql2';
 import type { DataSource } from 'typeorm';
 import { DatabaseUnavailableError } from '../errors/database-unavailable.error.js';
@@ -6,6 +5,7 @@ import { connectionConfig } from './connection-config.js';
 import { ControlConnection, type Row } from './control-connection.js';
 import { isConnectionError, isReadOnly, isRetryable } from './database-error.js';
 import { destroyConnection } from './destroy-connection.js';
+import { OpenConnections } from './open-connections.js';
 import type { StatementResult } from './server-status.js';
 
 export type { Row };
@@ -38,8 +38,7 @@ export class ControlPool {
   /** Counts failovers. A connection of an older generation is not handed out any more. */
   private generation = 0;
   private readonly generationOf = new WeakMap<PoolConnection, number>();
-  /** Connections that were made, each with the end of its socket. */
-  private readonly open = new Map<PoolConnection, Promise<void>>();
+  private readonly open: OpenConnections;
   /** Since when somebody waits for a connection, longest first. */
   private readonly waitingSince = new Set<{ readonly since: number }>();
 
@@ -59,10 +58,10 @@ export class ControlPool {
       bigNumberStrings: true,
       maxPreparedStatements: 200,
     });
+    this.open = new OpenConnections(this.pool);
     // These run before the statement that asked for the connection: the driver keeps the order of commands.
     this.pool.on('connection', (connection: PoolConnection) => {
       this.generationOf.set(connection, this.generation);
-      this.watch(connection);
       for (const sql of sessionSettings) {
         connection.query(sql, (error) => {
           if (error) connection.destroy();
@@ -143,25 +142,14 @@ export class ControlPool {
       timer = setTimeout(resolve, graceMs);
     });
     await Promise.race([late, new Promise<void>((resolve) => this.pool.end(() => resolve()))]);
-    await Promise.race([late, Promise.all([...this.open.values()])]);
+    await Promise.race([late, this.open.closed()]);
     clearTimeout(timer);
-    for (const connection of this.open.keys()) destroyConnection(connection, 'it did not close in time');
+    this.open.destroy('it did not close in time');
   }
 
   /** An error of a connection that was replaced already says nothing about the new ones. */
   private renew(pooled: PoolConnection): void {
     if (this.generationOf.get(pooled) === this.generation) this.generation++;
-  }
-
-  private watch(connection: PoolConnection): void {
-    const { stream } = connection as unknown as { readonly stream: Pick<Socket, 'once'> };
-    const ended = new Promise<void>((resolve) => {
-      stream.once('close', () => {
-        this.open.delete(connection);
-        resolve();
-      });
-    });
-    this.open.set(connection, ended);
   }
 
   private async acquire(): Promise<PoolConnection> {

@@ -15,6 +15,7 @@ export { ControlPool, type ControlPoolOptions } from './control-pool.js';
 export * from './database-error.js';
 export { destroyConnection } from './destroy-connection.js';
 export { type Dialect, detectDialect, dialectOf, unsupportedServer } from './dialect.js';
+export { applicationConnections, OpenConnections } from './open-connections.js';
 export { PacketLimit } from './packet-limit.js';
 export { migrateUp, passSchemaGate, type SchemaReader, schemaProblems, schemaVersionOf } from './schema-gate.js';
 export * from './server-status.js';

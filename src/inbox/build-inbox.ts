@@ -1,6 +1,14 @@
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
-import { applicationPoolSize, ControlPool, type Dialect, detectDialect, PacketLimit } from '../database/index.js';
+import {
+  applicationConnections,
+  applicationPoolSize,
+  ControlPool,
+  type Dialect,
+  detectDialect,
+  type OpenConnections,
+  PacketLimit,
+} from '../database/index.js';
 import {
   type BoxTable,
   ClosedOffKinds,
@@ -78,6 +86,7 @@ export interface InboxParts {
   readonly service: InboxService;
   /** Connections that handlers may use. */
   readonly poolSize: number;
+  readonly connections: OpenConnections | null;
   /** What the server is; asked once, and again after a failure. */
   dialect(): Promise<Dialect>;
 }
@@ -195,6 +204,7 @@ export async function buildInbox(
       new InboxInsight(pool, table, { parts, inFlight, admission, late: new LateMessages(events) }),
     ),
     poolSize: applicationPoolSize(dataSource),
+    connections: applicationConnections(dataSource),
     dialect,
   };
 }

@@ -33,6 +33,7 @@ export class InboxLifecycle
       name: 'inbox',
       readinessDelayMs: times.readinessDelay,
       deadlineMs: times.deadline,
+      connections: parts.connections,
       stop: (graceMs) => this.stop(graceMs),
       close: (graceMs) => this.close(graceMs),
     });
@@ -79,7 +80,7 @@ export class InboxLifecycle
   /** When start-up failed half-way, Nest calls this alone. */
   async onApplicationShutdown(): Promise<void> {
     await this.shutdown.run();
-    this.shutdown.over();
+    void this.shutdown.over();
   }
 
   /** True from the first moment of the shutdown: readiness must say 503. */

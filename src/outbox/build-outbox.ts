@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
-import { ControlPool, detectDialect } from '../database/index.js';
+import { applicationConnections, ControlPool, detectDialect, type OpenConnections } from '../database/index.js';
 import {
   ClaimStore,
   type CompetingParts,
@@ -49,6 +49,7 @@ export interface OutboxParts {
   /** Null without `outbox.wake`. */
   readonly bus: WakeBus | null;
   readonly service: OutboxService;
+  readonly connections: OpenConnections | null;
   /** Name of the database. */
   readonly database: string;
   /** Ends what was begun when it was built. */
@@ -123,6 +124,7 @@ export function buildOutbox(
       new OutboxQueries(pool),
       new OutboxRuns(pool, parts.owner, order, wake),
     ),
+    connections: applicationConnections(dataSource),
     database: databaseOf(dataSource),
     unwatch: watcher.watch(dataSource),
   };

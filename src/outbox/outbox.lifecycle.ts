@@ -32,6 +32,7 @@ export class OutboxLifecycle
     shutdown.join({
       name: 'outbox',
       deadlineMs: options.shutdown.deadline,
+      connections: parts.connections,
       stop: (graceMs) => relay.stop(graceMs),
       close: (graceMs) => this.close(graceMs),
     });
@@ -87,7 +88,7 @@ export class OutboxLifecycle
   /** Requests that were in flight may have enqueued until now. When start-up failed half-way, Nest calls this alone. */
   async onApplicationShutdown(): Promise<void> {
     await this.shutdown.run();
-    this.shutdown.over();
+    void this.shutdown.over();
     this.parts.unwatch();
     this.parts.bus?.close();
   }

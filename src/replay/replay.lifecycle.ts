@@ -25,6 +25,6 @@ export class ReplayLifecycle implements OnApplicationBootstrap, BeforeApplicatio
   /** When start-up failed half-way, Nest calls this alone. */
   async onApplicationShutdown(): Promise<void> {
     await this.shutdown.run();
-    this.shutdown.over();
+    void this.shutdown.over();
   }
 }

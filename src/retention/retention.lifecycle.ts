@@ -60,7 +60,7 @@ export class RetentionLifecycle
   /** When start-up failed half-way, Nest calls this alone. */
   async onApplicationShutdown(): Promise<void> {
     await this.shutdown.run();
-    this.shutdown.over();
+    void this.shutdown.over();
   }
 
   private stop(): Promise<void> {

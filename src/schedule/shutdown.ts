@@ -2,6 +2,13 @@ import type { Server, ServerResponse } from 'node:http';
 import type { HttpAdapterHost } from '@nestjs/core';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
 
+/** What others close after us, and what may keep the process alive if they cannot. */
+export interface Leftovers {
+  /** Resolves when nothing is left. */
+  closed(): Promise<void>;
+  destroy(why: string): void;
+}
+
 /** A module that works in the background, as the shutdown sees it. */
 export interface ShutdownPart {
   readonly name: string;
@@ -14,6 +21,8 @@ export interface ShutdownPart {
    * runs after `graceMs` is given up.
    */
   stop(graceMs: number): Promise<void>;
+  /** The application's connections that its work goes through. Those that are left at the deadline are destroyed. */
+  readonly connections?: Leftovers | null;
   /** Closes connections and clients, after every part has stopped; what does not close within `graceMs` is cut off. */
   close(graceMs: number): Promise<void>;
 }
@@ -51,8 +60,9 @@ export class Shutdown {
     return this.running;
   }
 
-  /** The HTTP server is closed by now. */
-  over(): void {
+  /** The HTTP server is closed by now; the application's own connections are closed before or after this. */
+  async over(): Promise<void> {
+    await Promise.all(this.parts.map(({ connections }) => connections?.closed()));
     clearTimeout(this.cutOff);
   }
 
@@ -90,10 +100,15 @@ export class Shutdown {
     await Promise.all(ended);
   }
 
-  /** A sender that trickles, or a request that is never answered, would hold the HTTP server open for minutes. */
+  /**
+   * A sender that trickles, or a request that is never answered, would hold the HTTP server open for minutes; a statement
+   * of the application that is never answered would hold its DataSource open for ever.
+   */
   private cutOffLater(server: Server | undefined, ms: number): void {
-    if (typeof server?.closeAllConnections !== 'function') return;
-    this.cutOff = setTimeout(() => server.closeAllConnections(), ms);
+    this.cutOff = setTimeout(() => {
+      server?.closeAllConnections?.();
+      for (const { connections } of this.parts) connections?.destroy('the shutdown deadline has passed');
+    }, ms);
     this.cutOff.unref();
   }
 
