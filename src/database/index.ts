@@ -18,5 +18,6 @@ export { type Dialect, detectDialect, dialectOf, unsupportedServer } from './dia
 export { applicationConnections, OpenConnections } from './open-connections.js';
 export { PacketLimit } from './packet-limit.js';
 export { migrateUp, passSchemaGate, type SchemaReader, schemaProblems, schemaVersionOf } from './schema-gate.js';
+export { type StartUpCheck, serverChecks } from './server-settings.js';
 export * from './server-status.js';
 export { inboxNeed, outboxNeed, schemaVersion, sharedNeeds, type TableNeed } from './table-needs.js';

@@ -87,6 +87,7 @@ export interface InboxParts {
   /** Connections that handlers may use. */
   readonly poolSize: number;
   readonly connections: OpenConnections | null;
+  readonly dataSource: DataSource;
   /** What the server is; asked once, and again after a failure. */
   dialect(): Promise<Dialect>;
 }
@@ -205,6 +206,7 @@ export async function buildInbox(
     ),
     poolSize: applicationPoolSize(dataSource),
     connections: applicationConnections(dataSource),
+    dataSource,
     dialect,
   };
 }

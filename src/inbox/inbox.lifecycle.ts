@@ -5,11 +5,11 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import type { HttpAdapterHost } from '@nestjs/core';
-import { unsupportedServer } from '../database/index.js';
+import { serverChecks, unsupportedServer } from '../database/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { SchemaMismatchError } from '../errors/schema-mismatch.error.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
-import type { Shutdown } from '../schedule/index.js';
+import type { Shutdown, StartUp } from '../schedule/index.js';
 import type { InboxParts } from './build-inbox.js';
 import type { HandlerExplorer } from './handler-explorer.js';
 import { checkInboxSchema } from './inbox-schema.js';
@@ -27,6 +27,7 @@ export class InboxLifecycle
     private readonly explorer: HandlerExplorer,
     private readonly adapters: HttpAdapterHost,
     private readonly shutdown: Shutdown,
+    private readonly startUp: StartUp,
   ) {
     const { shutdown: times } = parts.options;
     shutdown.join({
@@ -40,15 +41,19 @@ export class InboxLifecycle
   }
 
   async onModuleInit(): Promise<void> {
+    this.startUp.enter('InboxModule');
     const { registry, endpoint } = this.parts;
     this.explorer.explore(registry);
     await this.checkServer();
+    if (this.parts.options.enabled && registry.size > 0)
+      this.startUp.uses(`inbox.${this.atOnce[0]}`, this.atOnce[1], this.parts.poolSize);
     if (endpoint.paths.size > 0 && !(await mountWebhooks(this.adapters.httpAdapter, endpoint))) {
       this.logger.warn(cannotMount([...endpoint.paths.keys()]));
     }
   }
 
   onApplicationBootstrap(): void {
+    this.startUp.tell();
     const { options, registry, consumer } = this.parts;
     if (!options.enabled) {
       this.logger.warn('inbox.enabled is false: pushes are stored, but nothing handles them in this instance');
@@ -61,11 +66,15 @@ export class InboxLifecycle
     if (!this.isDraining) consumer.start();
   }
 
+  private get atOnce(): readonly ['concurrency' | 'lanes', number] {
+    const { mode, concurrency, lanes } = this.parts.options;
+    return mode === 'competing' ? ['concurrency', concurrency] : ['lanes', lanes];
+  }
+
   /** Each message in work uses a connection of the application from its first statement through ctx.manager on. */
   private checkPool(): void {
-    const { options, poolSize } = this.parts;
-    const [path, atOnce] =
-      options.mode === 'competing' ? ['concurrency', options.concurrency] : ['lanes', options.lanes];
+    const { poolSize } = this.parts;
+    const [path, atOnce] = this.atOnce;
     if (atOnce <= poolSize) return;
     this.logger.warn(
       `inbox.${path} is ${atOnce}, but the DataSource has ${poolSize} connections: handlers will wait for one another. Set its poolSize above ${atOnce}, or inbox.${path} to less`,
@@ -110,6 +119,9 @@ export class InboxLifecycle
       const { options } = this.parts;
       for (const warning of await checkInboxSchema(this.parts.pool, options.table, options.enabled))
         this.logger.warn(warning);
+      await this.startUp.server(this.parts.dataSource, async () =>
+        serverChecks(this.parts.pool, this.parts.dataSource, await this.parts.dialect()),
+      );
       const packetLimit = await this.parts.packet.ask();
       if (packetLimit === null) return;
       for (const warning of packetProblems(this.parts.options, packetLimit)) this.logger.warn(warning);

@@ -12,6 +12,7 @@ import {
   RetryWindows,
 } from '../observability/index.js';
 import { MailroomLifecycleModule, Shutdown } from '../schedule/index.js';
+import { MailroomLifecycleModule, Shutdown, StartUp } from '../schedule/index.js';
 import { buildInbox, type InboxParts } from './build-inbox.js';
 import { HandlerExplorer } from './handler-explorer.js';
 import { InboxLifecycle } from './inbox.lifecycle.js';
@@ -92,9 +93,14 @@ function moduleOf(
       },
       {
         provide: InboxLifecycle,
-        inject: [inboxPartsToken, HandlerExplorer, HttpAdapterHost, Shutdown],
-        useFactory: (parts: InboxParts, explorer: HandlerExplorer, adapters: HttpAdapterHost, shutdown: Shutdown) =>
-          new InboxLifecycle(parts, explorer, adapters, shutdown),
+        inject: [inboxPartsToken, HandlerExplorer, HttpAdapterHost, Shutdown, StartUp],
+        useFactory: (
+          parts: InboxParts,
+          explorer: HandlerExplorer,
+          adapters: HttpAdapterHost,
+          shutdown: Shutdown,
+          startUp: StartUp,
+        ) => new InboxLifecycle(parts, explorer, adapters, shutdown, startUp),
       },
       {
         provide: probeToken,

@@ -1,7 +1,13 @@
 import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
-import { applicationConnections, ControlPool, detectDialect, type OpenConnections } from '../database/index.js';
+import {
+  applicationConnections,
+  applicationPoolSize,
+  ControlPool,
+  detectDialect,
+  type OpenConnections,
+} from '../database/index.js';
 import {
   ClaimStore,
   type CompetingParts,
@@ -50,6 +56,9 @@ export interface OutboxParts {
   readonly bus: WakeBus | null;
   readonly service: OutboxService;
   readonly connections: OpenConnections | null;
+  readonly dataSource: DataSource;
+  /** Connections that handlers may use. */
+  readonly poolSize: number;
   /** Name of the database. */
   readonly database: string;
   /** Ends what was begun when it was built. */
@@ -125,6 +134,8 @@ export function buildOutbox(
       new OutboxRuns(pool, parts.owner, order, wake),
     ),
     connections: applicationConnections(dataSource),
+    dataSource,
+    poolSize: applicationPoolSize(dataSource),
     database: databaseOf(dataSource),
     unwatch: watcher.watch(dataSource),
   };

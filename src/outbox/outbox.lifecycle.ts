@@ -5,11 +5,18 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import type { DiscoveryService, MetadataScanner } from '@nestjs/core';
-import { detectDialect, outboxNeed, passSchemaGate, sharedNeeds, unsupportedServer } from '../database/index.js';
+import {
+  detectDialect,
+  outboxNeed,
+  passSchemaGate,
+  serverChecks,
+  sharedNeeds,
+  unsupportedServer,
+} from '../database/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { SchemaMismatchError } from '../errors/schema-mismatch.error.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
-import { isLate, type Shutdown } from '../schedule/index.js';
+import { isLate, type Shutdown, type StartUp } from '../schedule/index.js';
 import type { OutboxParts } from './build-outbox.js';
 import { exploreOutboxHandlers } from './handler-explorer.js';
 
@@ -27,6 +34,7 @@ export class OutboxLifecycle
     private readonly discovery: DiscoveryService,
     private readonly scanner: MetadataScanner,
     private readonly shutdown: Shutdown,
+    private readonly startUp: StartUp,
   ) {
     const { options, relay } = parts;
     shutdown.join({
@@ -39,17 +47,24 @@ export class OutboxLifecycle
   }
 
   async onModuleInit(): Promise<void> {
+    this.startUp.enter('OutboxModule');
     exploreOutboxHandlers(this.discovery, this.scanner, this.parts.registry);
     await this.checkServer();
+    const { options, registry, poolSize } = this.parts;
+    // Sends hold no connection of the application; handlers of the local transport do.
+    if (options.enabled && registry.size > 0) this.startUp.uses('outbox.concurrency', options.concurrency, poolSize);
     await this.parts.bus?.open();
     await this.openTransports();
   }
 
   private async checkServer(): Promise<void> {
     try {
-      const problem = unsupportedServer(await detectDialect(this.parts.pool));
+      const { pool, dataSource } = this.parts;
+      const dialect = await detectDialect(pool);
+      const problem = unsupportedServer(dialect);
       if (problem) throw new InvalidOptionsError('dataSource', undefined, problem);
       for (const warning of await passSchemaGate(this.parts.pool, needs)) this.logger.warn(warning);
+      await this.startUp.server(dataSource, () => serverChecks(pool, dataSource, dialect));
     } catch (error) {
       if (error instanceof InvalidOptionsError || error instanceof SchemaMismatchError) throw error;
       this.logger.warn({
@@ -73,6 +88,7 @@ export class OutboxLifecycle
   }
 
   onApplicationBootstrap(): void {
+    this.startUp.tell();
     const { options, relay } = this.parts;
     if (!options.enabled)
       this.logger.warn('outbox.enabled is false: messages are enqueued, but nothing sends them from this instance');

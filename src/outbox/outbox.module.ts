@@ -12,6 +12,7 @@ import {
   RetryWindows,
 } from '../observability/index.js';
 import { MailroomLifecycleModule, Shutdown } from '../schedule/index.js';
+import { MailroomLifecycleModule, Shutdown, StartUp } from '../schedule/index.js';
 import { buildOutbox, type OutboxParts } from './build-outbox.js';
 import { OutboxLifecycle } from './outbox.lifecycle.js';
 import { OutboxService } from './outbox.service.js';
@@ -91,9 +92,14 @@ function moduleOf(
       { provide: OutboxService, inject: [partsToken], useFactory: (parts: OutboxParts) => parts.service },
       {
         provide: OutboxLifecycle,
-        inject: [partsToken, DiscoveryService, MetadataScanner, Shutdown],
-        useFactory: (parts: OutboxParts, discovery: DiscoveryService, scanner: MetadataScanner, shutdown: Shutdown) =>
-          new OutboxLifecycle(parts, discovery, scanner, shutdown),
+        inject: [partsToken, DiscoveryService, MetadataScanner, Shutdown, StartUp],
+        useFactory: (
+          parts: OutboxParts,
+          discovery: DiscoveryService,
+          scanner: MetadataScanner,
+          shutdown: Shutdown,
+          startUp: StartUp,
+        ) => new OutboxLifecycle(parts, discovery, scanner, shutdown, startUp),
       },
       {
         provide: probeToken,

@@ -5,7 +5,7 @@ import type { DataSource } from 'typeorm';
 import { ControlPool } from '../database/index.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { newInstanceId } from '../lease/index.js';
-import { MailroomLifecycleModule, Shutdown } from '../schedule/index.js';
+import { MailroomLifecycleModule, Shutdown, StartUp } from '../schedule/index.js';
 import { replayController } from './replay.controller.js';
 import { ReplayLifecycle } from './replay.lifecycle.js';
 import { ReplayService } from './replay.service.js';
@@ -96,11 +96,18 @@ function moduleOf(
 function partsProvider(dataSource: string | undefined): Provider {
   return {
     provide: partsToken,
-    inject: [optionsToken, getDataSourceToken(dataSource), Shutdown, { token: SchedulerRegistry, optional: true }],
+    inject: [
+      optionsToken,
+      getDataSourceToken(dataSource),
+      Shutdown,
+      StartUp,
+      { token: SchedulerRegistry, optional: true },
+    ],
     useFactory: (
       options: ResolvedReplayOptions,
       source: DataSource,
       shutdown: Shutdown,
+      startUp: StartUp,
       scheduler?: SchedulerRegistry,
     ): ReplayParts => {
       const pool = new ControlPool(source, { size: options.controlPool });
@@ -112,7 +119,7 @@ function partsProvider(dataSource: string | undefined): Provider {
         scheduler,
       );
       const service: ReplayService = new ReplayService(pool, options, () => options.enabled && runner.wake());
-      return { service, lifecycle: new ReplayLifecycle(options.enabled, runner, pool, shutdown) };
+      return { service, lifecycle: new ReplayLifecycle(options.enabled, runner, pool, shutdown, startUp) };
     },
   };
 }

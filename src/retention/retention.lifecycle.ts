@@ -8,7 +8,7 @@ import type { SchedulerRegistry } from '@nestjs/schedule';
 import type { ControlPool } from '../database/index.js';
 import type { RetryWindows } from '../observability/index.js';
 import { MailroomLogger } from '../observability/logging/mailroom-logger.js';
-import { FixedDelayLoop, type Shutdown } from '../schedule/index.js';
+import { FixedDelayLoop, type Shutdown, type StartUp } from '../schedule/index.js';
 import type { RetentionService } from './retention.service.js';
 import { checkWindows, type ResolvedRetentionOptions } from './retention-options.js';
 
@@ -28,6 +28,7 @@ export class RetentionLifecycle
     private readonly windows: RetryWindows,
     pool: ControlPool,
     private readonly shutdown: Shutdown,
+    private readonly startUp: StartUp,
     registry: SchedulerRegistry | undefined,
   ) {
     this.loop = new FixedDelayLoop({
@@ -46,6 +47,7 @@ export class RetentionLifecycle
 
   /** The other modules are built now, and have said how long they try. */
   onModuleInit(): void {
+    this.startUp.enter('RetentionModule');
     checkWindows(this.options, this.windows);
   }
 

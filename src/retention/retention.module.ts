@@ -5,7 +5,7 @@ import type { DataSource } from 'typeorm';
 import { ControlPool } from '../database/index.js';
 import { LeaseKeeper, LeaseRowStore, newInstanceId, openGate } from '../lease/index.js';
 import { MailroomEvents, MailroomEventsModule, RetryWindows } from '../observability/index.js';
-import { MailroomLifecycleModule, Shutdown } from '../schedule/index.js';
+import { MailroomLifecycleModule, Shutdown, StartUp } from '../schedule/index.js';
 import { purgeJobs } from './purge-jobs.js';
 import { RetentionLifecycle } from './retention.lifecycle.js';
 import { RetentionService } from './retention.service.js';
@@ -55,6 +55,7 @@ function partsProvider(options: ResolvedRetentionOptions): Provider {
       MailroomEvents,
       RetryWindows,
       Shutdown,
+      StartUp,
       { token: SchedulerRegistry, optional: true },
     ],
     useFactory: (
@@ -62,12 +63,16 @@ function partsProvider(options: ResolvedRetentionOptions): Provider {
       events: MailroomEvents,
       windows: RetryWindows,
       shutdown: Shutdown,
+      startUp: StartUp,
       scheduler?: SchedulerRegistry,
     ): RetentionParts => {
       const pool = new ControlPool(dataSource, { size: options.controlPool });
       const keeper = new LeaseKeeper(openGate, new LeaseRowStore(pool), newInstanceId(), leaseTimes);
       const service = new RetentionService(purgeJobs(pool, options), keeper, events, options.batchSize);
-      return { service, lifecycle: new RetentionLifecycle(options, service, windows, pool, shutdown, scheduler) };
+      return {
+        service,
+        lifecycle: new RetentionLifecycle(options, service, windows, pool, shutdown, startUp, scheduler),
+      };
     },
   };
 }
