@@ -11,7 +11,6 @@ import {
   MailroomTracing,
   RetryWindows,
 } from '../observability/index.js';
-import { MailroomLifecycleModule, Shutdown } from '../schedule/index.js';
 import { MailroomLifecycleModule, Shutdown, StartUp } from '../schedule/index.js';
 import { buildInbox, type InboxParts } from './build-inbox.js';
 import { HandlerExplorer } from './handler-explorer.js';

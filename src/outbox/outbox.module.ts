@@ -11,7 +11,6 @@ import {
   MailroomTracing,
   RetryWindows,
 } from '../observability/index.js';
-import { MailroomLifecycleModule, Shutdown } from '../schedule/index.js';
 import { MailroomLifecycleModule, Shutdown, StartUp } from '../schedule/index.js';
 import { buildOutbox, type OutboxParts } from './build-outbox.js';
 import { OutboxLifecycle } from './outbox.lifecycle.js';
