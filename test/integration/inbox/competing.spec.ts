@@ -47,6 +47,9 @@ describe('competing consumers', () => {
     await storeMessages(database, bodies, 1);
     await withApps(2, { handlers: { write, far: [{ transactional: false }, far] }, inbox: competing }, async (apps) => {
       await allTerminal(database);
+      // An event follows its commit, so whoever reads the rows can be earlier.
+      const told = () => apps.reduce((sum, app) => sum + app.events('succeeded').length, 0);
+      await waitUntil(() => told() >= 600, { what: 'all successes are told' });
       const handled = apps.map((app) => app.events('succeeded').length);
       expect(handled.reduce((sum, n) => sum + n)).toBe(600);
       expect(apps.flatMap((app) => app.events('claim-lost', 'round-failed'))).toEqual([]);
@@ -120,6 +123,7 @@ describe('competing consumers', () => {
       await pushJson(app.inbox, { type: 'write', id: 'w' });
       await allTerminal(database);
       expect(calls).toBe(3);
+      await waitUntil(() => app.events('failed').length > 0, { what: 'the failure is told' });
       expect(app.events('failed')).toMatchObject([{ type: 'broken', attempt: 3, errorKind: 'Error' }]);
       expect(app.events('retrying').map(({ attempt }) => attempt)).toEqual([1, 2]);
     });
