@@ -105,17 +105,22 @@ export class Shutdown {
    * of the application that is never answered would hold its DataSource open for ever.
    */
   private cutOffLater(server: Server | undefined, ms: number): void {
-    this.cutOff = setTimeout(() => {
+    const cut = (times: number) => {
       server?.closeAllConnections?.();
       for (const { connections } of this.parts) connections?.destroy('the shutdown deadline has passed');
-    }, ms);
-    this.cutOff.unref();
+      // What was given up may open another one before the DataSource is closed.
+      if (times > 1) this.cutOff = setTimeout(cut, cutEveryMs, times - 1).unref();
+    };
+    this.cutOff = setTimeout(cut, ms, cutTimes).unref();
   }
 
   private httpServer(): Server | undefined {
     return this.adapters.httpAdapter?.getHttpServer?.() as Server | undefined;
   }
 }
+
+const cutEveryMs = 250;
+const cutTimes = 40;
 
 /** Beyond the time that a part has for closing: it cuts off by itself at that time. */
 const closingSlackMs = 250;

@@ -54,6 +54,8 @@ async function endsWithin(child: Child, ms: number): Promise<void> {
   await waitUntil(async () => (await Promise.race([child.ended, Promise.resolve(null)])) !== null, {
     what: `the process is gone within ${ms} ms`,
     timeoutMs: ms,
+  }).catch((error: Error) => {
+    throw new Error(`${error.message}; it printed:\n${child.stdout}\n${child.stderr}`);
   });
 }
 
