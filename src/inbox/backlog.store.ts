@@ -11,7 +11,9 @@ export class BacklogStore {
 
   async sample(countTo: number, age: boolean): Promise<BacklogSample> {
     const waiting = await this.waiting(countTo);
-    return { waiting, oldestDueMs: age && waiting > 0 ? await this.oldestDueMs() : null };
+    // With nothing to count the age is asked for all the same.
+    const mayBeDue = countTo === 0 || waiting > 0;
+    return { waiting, oldestDueMs: age && mayBeDue ? await this.oldestDueMs() : null };
   }
 
   /** Messages that are pending or held, counted up to `most`. Index: at most so many entries of the claim index. */
