@@ -11,6 +11,8 @@ export interface OrderPushOptions {
   readonly secret: string;
   /** Begins the ids of all events, so that no other run has the same. */
   readonly prefix: string;
+  /** As JSON. Default: a text, as some order centres send it. */
+  readonly amount?: string;
 }
 
 /** Orders that the events are about. */
@@ -34,7 +36,8 @@ export class OrderPushes {
   make(event: number): OrderPush {
     this.tick();
     const id = this.eventId(event);
-    const body = `{"eventId":"${id}","orderId":"SO-2026-${event % orders}","type":"order.paid","occurredAt":"${this.iso}","amount":"128.50","currency":"CNY","channel":"wechat","items":[{"sku":"A-1001","quantity":2,"price":"50.00"},{"sku":"B-2002","quantity":1,"price":"28.50"}]}`;
+    const { amount = '"128.50"' } = this.options;
+    const body = `{"eventId":"${id}","orderId":"SO-2026-${event % orders}","type":"order.paid","occurredAt":"${this.iso}","amount":${amount},"currency":"CNY","channel":"wechat","items":[{"sku":"A-1001","quantity":2,"price":"50.00"},{"sku":"B-2002","quantity":1,"price":"28.50"}]}`;
     const signature = createHmac('sha256', this.key).update(`${id}.${this.timestamp}.${body}`).digest('base64');
     return {
       headers: {
